@@ -1,0 +1,89 @@
+package vfs
+
+import (
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"unicode"
+)
+
+// errHeld is what flock returns when another open of the file has the lock.
+var errHeld = errors.New("lock is held")
+
+// Lock locks the open file and not the name: the kernel ends it with the
+// process, however that dies, and a leftover file means nothing. The file is
+// never removed, since a rival may have it open already.
+func (d *dir) Lock(name, holder string) (io.Closer, error) {
+	for {
+		f, err := d.open(name, os.O_RDWR|os.O_CREATE)
+		if err != nil {
+			return nil, err
+		}
+		if err := f.lock(); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		if f.isAt(d.Path(name)) {
+			f.writeHolder(holder)
+			return f, nil
+		}
+		// Someone removed the file between open and lock. What we hold has no
+		// name any more and keeps nobody out.
+		if err := f.Close(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (f *dirFile) lock() error {
+	err := f.flock()
+	if errors.Is(err, errHeld) {
+		return &LockedError{Path: f.f.Name(), Holder: f.readHolder()}
+	}
+	return f.wrap("lock", err)
+}
+
+func (f *dirFile) isAt(path string) bool {
+	mine, err := f.f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(path)
+	return err == nil && os.SameFile(mine, there)
+}
+
+// writeHolder may fail without harm: the text helps a person, the lock itself
+// is the kernel's. A full disk must not keep an engine from opening to trim.
+func (f *dirFile) writeHolder(holder string) {
+	if f.Truncate(0) == nil {
+		f.WriteAt([]byte(holder), 0)
+	}
+}
+
+const (
+	holderMax     = 256 // bytes of a holder's text that are shown
+	holderUnknown = "an unknown process"
+)
+
+// readHolder makes one printable line of what the file holds, whatever that is.
+func (f *dirFile) readHolder() string {
+	buf := make([]byte, holderMax)
+	n, err := f.ReadAt(buf, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return holderUnknown
+	}
+	return holderText(buf[:n])
+}
+
+func holderText(b []byte) string {
+	text := strings.TrimSpace(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(string(b), " ")))
+	if text == "" {
+		return holderUnknown
+	}
+	return text
+}

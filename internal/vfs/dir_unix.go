@@ -1,0 +1,34 @@
+//go:build unix
+
+package vfs
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// openNoFollow adds O_NONBLOCK, which means nothing to a regular file and keeps
+// the open of a pipe from waiting for its other end.
+func openNoFollow(path string, flag int) (*os.File, error) {
+	return os.OpenFile(path, flag|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+}
+
+func openDir(path string, follow bool) (*os.File, error) {
+	flag := unix.O_DIRECTORY
+	if !follow {
+		flag |= unix.O_NOFOLLOW
+	}
+	return os.OpenFile(path, flag, 0)
+}
+
+// syncDir reports a file system that cannot sync directories as the error it
+// is: names that may be lost are not what was promised.
+func syncDir(path string, follow bool) error {
+	f, err := openDir(path, follow)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
