@@ -1,0 +1,187 @@
+// Package twin keeps a small document in two files, so that damage to either
+// one is noticed and loses nothing.
+//
+// [Save] writes both, one after the other, in place; [Load] returns the newest
+// that checks and mends the other. The files are NAME and NAME.copy:
+//
+//	{"generation":7,"crc32c":"1f2e3d4c","body":{…}}
+//
+// The checksum covers the generation (as eight big-endian bytes) and the bytes
+// of the body as they stand. A file is padded with spaces to a multiple of 512
+// bytes, so that a document of about the same length is saved without asking
+// the disk for space, and one sector holds it whole.
+//
+// A save is durable when it returns. Cut short by a crash it leaves the old
+// document or the new one: the second file is touched only after the first is
+// on stable storage. One goroutine at a time may save a name.
+//
+// It is not for large documents or for frequent changes: each save costs two
+// syncs.
+package twin
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/varvelog/varve/internal/vfs"
+)
+
+// CopySuffix is added to the name for the second file.
+const CopySuffix = ".copy"
+
+// maxSize bounds what is read of a file that may hold anything.
+const maxSize = 16 << 20
+
+const sector = 512
+
+// ErrDamaged is returned by Load when a document was there once and neither
+// file can be read as one.
+var ErrDamaged = errors.New("both copies are damaged")
+
+type envelope struct {
+	Generation uint64          `json:"generation"`
+	CRC32C     string          `json:"crc32c"`
+	Body       json.RawMessage `json:"body"`
+}
+
+// Doc is a document as it was loaded.
+type Doc struct {
+	Generation uint64 // rises by one with every save
+	Body       json.RawMessage
+	// Mended says what was wrong with the file that had to be written anew,
+	// "" when nothing was.
+	Mended string
+}
+
+// Save writes body, a JSON value, as the given generation to both files of
+// name. The names are durable once the caller has synced the directory.
+func Save(fsys vfs.FS, name string, generation uint64, body json.RawMessage) error {
+	data, err := encode(generation, body)
+	if err != nil {
+		return err
+	}
+	for _, file := range []string{name, name + CopySuffix} {
+		if err := write(fsys, file, data); err != nil {
+			return fmt.Errorf("save %s: %w", fsys.Path(file), err)
+		}
+	}
+	return nil
+}
+
+// Load reads the newest of the two documents that checks. It is fs.ErrNotExist
+// when there is no file of either name.
+func Load(fsys vfs.FS, name string) (Doc, error) {
+	doc, stale, err := Read(fsys, name)
+	if err != nil || stale == "" {
+		return doc, err
+	}
+	data, err := encode(doc.Generation, doc.Body)
+	if err == nil {
+		err = write(fsys, stale, data)
+	}
+	if err != nil {
+		doc.Mended += fmt.Sprintf("; writing it anew failed: %v", err)
+	}
+	return doc, nil
+}
+
+// Read is Load for who must change nothing: it names the file that ought to be
+// written anew, "" when both agree.
+func Read(fsys vfs.FS, name string) (doc Doc, stale string, err error) {
+	a, aerr := read(fsys, name)
+	b, berr := read(fsys, name+CopySuffix)
+	switch {
+	case errors.Is(aerr, fs.ErrNotExist) && errors.Is(berr, fs.ErrNotExist):
+		return Doc{}, "", aerr
+	case aerr != nil && berr != nil:
+		return Doc{}, "", fmt.Errorf("%s: %w: %v; its copy: %v", fsys.Path(name), ErrDamaged, aerr, berr)
+	case aerr != nil:
+		b.Mended = fmt.Sprintf("%s: %v", fsys.Path(name), aerr)
+		return b, name, nil
+	case berr != nil:
+		a.Mended = fmt.Sprintf("%s: %v", fsys.Path(name+CopySuffix), berr)
+		return a, name + CopySuffix, nil
+	case a.Generation < b.Generation:
+		b.Mended = fmt.Sprintf("%s: is generation %d, its copy %d", fsys.Path(name), a.Generation, b.Generation)
+		return b, name, nil
+	case a.Generation > b.Generation:
+		a.Mended = fmt.Sprintf("%s: is generation %d, the other %d", fsys.Path(name+CopySuffix), b.Generation, a.Generation)
+		return a, name + CopySuffix, nil
+	case !bytes.Equal(a.Body, b.Body):
+		a.Mended = fmt.Sprintf("%s: differs from %s in the same generation", fsys.Path(name+CopySuffix), fsys.Path(name))
+		return a, name + CopySuffix, nil
+	}
+	return a, "", nil
+}
+
+func checksum(generation uint64, body []byte) uint32 {
+	var g [8]byte
+	binary.BigEndian.PutUint64(g[:], generation)
+	table := crc32.MakeTable(crc32.Castagnoli)
+	return crc32.Update(crc32.Checksum(g[:], table), table, body)
+}
+
+func encode(generation uint64, body json.RawMessage) ([]byte, error) {
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, body); err != nil {
+		return nil, err
+	}
+	body = compact.Bytes()
+	data, err := json.Marshal(envelope{generation, fmt.Sprintf("%08x", checksum(generation, body)), body})
+	if err != nil {
+		return nil, err
+	}
+	pad := sector - (len(data)+1)%sector
+	data = append(data, bytes.Repeat([]byte{' '}, pad%sector)...)
+	return append(data, '\n'), nil
+}
+
+func read(fsys vfs.FS, name string) (Doc, error) {
+	f, err := fsys.OpenFile(name, os.O_RDONLY)
+	if err != nil {
+		return Doc{}, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.NewSectionReader(f, 0, maxSize))
+	if err != nil {
+		return Doc{}, err
+	}
+	return decode(data)
+}
+
+func decode(data []byte) (Doc, error) {
+	var e envelope
+	if err := json.NewDecoder(bytes.NewReader(data)).Decode(&e); err != nil {
+		return Doc{}, fmt.Errorf("is not a document: %w", err)
+	}
+	if want := fmt.Sprintf("%08x", checksum(e.Generation, e.Body)); want != e.CRC32C {
+		return Doc{}, fmt.Errorf("has checksum %q, its content %s", e.CRC32C, want)
+	}
+	// The checksum covers the content; this covers the rest of the file.
+	if canon, err := encode(e.Generation, e.Body); err != nil || !bytes.Equal(canon, data) {
+		return Doc{}, errors.New("is not as it was written")
+	}
+	return Doc{Generation: e.Generation, Body: e.Body}, nil
+}
+
+func write(fsys vfs.FS, name string, data []byte) error {
+	f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.WriteAt(data, 0); err != nil {
+		return err
+	}
+	if err := f.Truncate(int64(len(data))); err != nil {
+		return err
+	}
+	return f.Sync()
+}
