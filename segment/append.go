@@ -1,0 +1,160 @@
+package segment
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math"
+
+	"github.com/varvelog/varve/record"
+)
+
+// NoMaxTimestamp is the largest timestamp of a segment without records. It is
+// below every timestamp, NoTimestamp included, so that a running maximum can
+// start from it.
+const NoMaxTimestamp int64 = math.MinInt64
+
+// Entry is what the segment notes of one batch it is given.
+type Entry struct {
+	Base         record.Offset
+	Last         record.Offset
+	Size         int // bytes
+	MaxTimestamp int64
+	Epoch        record.Epoch
+}
+
+// uncovered writes the header bytes that the checksum of the batch leaves out.
+func (e *Entry) uncovered() [17]byte {
+	var b [17]byte
+	binary.BigEndian.PutUint64(b[0:], uint64(e.Base))
+	binary.BigEndian.PutUint32(b[8:], uint32(e.Size-record.LogOverhead))
+	binary.BigEndian.PutUint32(b[12:], uint32(e.Epoch))
+	b[16] = 2
+	return b
+}
+
+// entryOf is the entry of a batch as it stands in a file.
+func entryOf(b *record.Batch) Entry {
+	return Entry{
+		Base: b.BaseOffset, Last: b.LastOffset(), Size: b.Size(),
+		MaxTimestamp: b.MaxTimestamp, Epoch: b.LeaderEpoch,
+	}
+}
+
+// Append writes whole batches at the end of the file; bufs together are the
+// bytes that entries describe. now is the wall clock in milliseconds.
+//
+// It is all or nothing: after an error the file is as long as before, and the
+// next append gets the same place. Where the cut back fails too, the segment
+// is poisoned. Nothing becomes visible or durable by it.
+func (s *Segment) Append(bufs [][]byte, entries []Entry, now int64) error {
+	if err := s.Failed(); err != nil {
+		return err
+	}
+	h, err := s.pin()
+	if err != nil {
+		return err
+	}
+	defer h.unpin()
+	if _, err := s.activeIndex(); err != nil {
+		return err
+	}
+	start := s.size.Load()
+	if _, err := h.file.WriteVecAt(bufs, start); err != nil {
+		if terr := h.file.Truncate(start); terr != nil {
+			s.fail(fmt.Errorf("cut back %s after a failed write: %w", s.Path(), terr))
+		}
+		return err
+	}
+	for i := range entries {
+		s.note(&entries[i])
+	}
+	if start == 0 {
+		s.firstAppend.Store(now)
+	}
+	s.lastAppend.Store(max(now, s.lastAppend.Load()))
+	return nil
+}
+
+// note takes a batch that is in the file into the indexes and the facts.
+func (s *Segment) note(e *Entry) {
+	if s.size.Load() == 0 {
+		s.firstTimestamp.Store(e.MaxTimestamp)
+		s.firstEpoch.Store(int32(e.Epoch))
+	}
+	if e.Base != s.Next() {
+		s.dense.Store(false)
+	}
+	if e.MaxTimestamp > s.maxTimestamp.Load() {
+		s.maxTimestamp.Store(e.MaxTimestamp)
+	}
+	head := e.uncovered()
+	s.headerSum.Store(crc32.Update(s.headerSum.Load(), castagnoli, head[:]))
+	s.lastEpoch.Store(int32(e.Epoch))
+	s.active.Load().Append(e.Last, record.Pos(s.size.Load()), e.Size, e.MaxTimestamp)
+	s.next.Store(int64(e.Last) + 1)
+	s.size.Add(int64(e.Size))
+}
+
+// Full says why the segment cannot take a batch of size bytes that ends at
+// last, or "" when it can: a position or a relative offset would pass 31 bits
+// (KAFKA-4451), or an index has no room for one more entry. The caller rolls.
+func (s *Segment) Full(size int64, last record.Offset) string {
+	if s.size.Load() == 0 {
+		return ""
+	}
+	switch {
+	case s.size.Load()+size > math.MaxInt32:
+		return "position"
+	case int64(last-s.base) > math.MaxInt32:
+		return "relative offset"
+	}
+	if a := s.active.Load(); a != nil && a.Full() {
+		return "index"
+	}
+	return ""
+}
+
+// Sync makes everything written so far durable. It may run beside an append,
+// of which it then covers nothing. A failure poisons the segment: what the
+// kernel dropped cannot be asked for again.
+func (s *Segment) Sync() error {
+	if !s.Unsynced() {
+		return s.Failed()
+	}
+	h, err := s.pin()
+	if err != nil {
+		return err
+	}
+	defer h.unpin()
+	return s.syncHandle(h)
+}
+
+func (s *Segment) syncHandle(h *handle) error {
+	if err := s.Failed(); err != nil {
+		return err
+	}
+	end := s.size.Load()
+	if err := h.file.Sync(); err != nil {
+		s.fail(fmt.Errorf("sync: %w", err))
+		return s.Failed()
+	}
+	for {
+		was := s.synced.Load()
+		if was >= end || s.synced.CompareAndSwap(was, end) {
+			return nil
+		}
+	}
+}
+
+// Failed is the error that poisoned the segment, or nil. A poisoned segment
+// takes no append and no sync until the engine is opened again; what was
+// visible stays readable.
+func (s *Segment) Failed() error {
+	if p := s.failed.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+func (s *Segment) fail(err error) { s.failed.CompareAndSwap(nil, &err) }

@@ -1,0 +1,159 @@
+package segment
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/varvelog/varve/record"
+)
+
+// scanWindow is how much a Scanner reads at a time.
+const scanWindow = 256 << 10
+
+// Damage says where a log file stops making sense.
+type Damage struct {
+	At     record.Pos
+	Reason string
+}
+
+func (d *Damage) Error() string { return fmt.Sprintf("position %d: %s", d.At, d.Reason) }
+
+// Scanner walks the batches of a log file and checks each. Its memory is one
+// window, or the largest batch that is really there: a length that points past
+// the end of the file is damage and reserves nothing.
+//
+// It judges batches by themselves. Whether they follow on each other is the
+// business of who knows what to expect, see [Chain].
+type Scanner struct {
+	r    io.ReaderAt
+	pos  record.Pos // of the next batch
+	end  record.Pos
+	buf  []byte // bytes of the file from bufAt on
+	at   record.Pos
+	data []byte // what is left of buf, from pos on
+
+	batch record.Batch
+	err   error
+}
+
+// NewScanner scans [from, end) of a file; from is the start of a batch.
+func NewScanner(r io.ReaderAt, from, end record.Pos) *Scanner {
+	return &Scanner{r: r, pos: from, end: end}
+}
+
+// Next moves on to the next batch; false at the end, at damage, or when the
+// file cannot be read, which Err tells apart.
+func (s *Scanner) Next() bool {
+	if s.err != nil || s.pos >= s.end {
+		return false
+	}
+	s.at = s.pos
+	for {
+		b, err := record.Parse(s.data)
+		if err == nil {
+			if err := b.Verify(); err != nil {
+				return s.damage(reason(err))
+			}
+			s.batch = b
+			s.pos += record.Pos(b.Size())
+			s.data = s.data[b.Size():]
+			return true
+		}
+		if !errors.Is(err, record.ErrShort) {
+			return s.damage(reason(err))
+		}
+		if !s.fill() {
+			return false
+		}
+	}
+}
+
+// fill reads on, so that at least the batch at pos is whole; false with err set
+// when the file has no more to give.
+func (s *Scanner) fill() bool {
+	left := int64(s.end - s.pos)
+	want := min(left, scanWindow)
+	size, err := record.PeekSize(s.data)
+	switch {
+	case err == nil && size > left:
+		return s.damage("length past the end of the file")
+	case err == nil:
+		want = max(want, size)
+	case !errors.Is(err, record.ErrShort):
+		return s.damage(reason(err))
+	}
+	if int64(len(s.data)) >= want {
+		return s.damage("batch is cut short")
+	}
+	if int64(cap(s.buf)) < want {
+		s.buf = make([]byte, want)
+	}
+	s.buf = s.buf[:want]
+	n, err := s.r.ReadAt(s.buf, int64(s.pos))
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+		return false
+	}
+	if n <= len(s.data) {
+		return s.damage("file is shorter than it was")
+	}
+	s.data = s.buf[:n]
+	return true
+}
+
+func (s *Scanner) damage(why string) bool {
+	s.err = &Damage{At: s.at, Reason: why}
+	return false
+}
+
+// Batch is the batch that Next found. Its bytes are valid until the next call.
+func (s *Scanner) Batch() *record.Batch { return &s.batch }
+
+// At is the position of that batch.
+func (s *Scanner) At() record.Pos { return s.at }
+
+// Pos is the position behind that batch.
+func (s *Scanner) Pos() record.Pos { return s.pos }
+
+// Err is nil at the end, a *Damage, or the error of a read.
+func (s *Scanner) Err() error { return s.err }
+
+// reason is what is wrong with a batch, without the place in it.
+func reason(err error) string {
+	var fe *record.FormatError
+	if errors.As(err, &fe) {
+		return fe.Reason
+	}
+	return err.Error()
+}
+
+// Chain checks that batches follow on each other: what the checksum of each
+// leaves out, base offset and leader epoch, is checked against its neighbours.
+// The zero Chain expects nothing of the first.
+type Chain struct {
+	Next  record.Offset // lowest base offset the next batch may have
+	Exact bool          // it must be Next itself
+	Dense bool          // so must every batch behind it
+	Epoch record.Epoch  // lowest leader epoch
+	Last  record.Epoch  // highest, where Bound
+	Bound bool
+}
+
+// Accept says why b cannot stand here, or "" and moves on behind it.
+func (c *Chain) Accept(b *record.Batch) string {
+	switch {
+	case c.Exact && b.BaseOffset != c.Next:
+		return fmt.Sprintf("base offset is %d, expected %d", b.BaseOffset, c.Next)
+	case b.BaseOffset < c.Next:
+		return fmt.Sprintf("base offset %d is below %d, the end of the batch before", b.BaseOffset, c.Next)
+	case b.LeaderEpoch < c.Epoch:
+		return fmt.Sprintf("leader epoch %d is below %d, that of the batch before", b.LeaderEpoch, c.Epoch)
+	case c.Bound && b.LeaderEpoch > c.Last:
+		return fmt.Sprintf("leader epoch %d is above %d, the last of the segment", b.LeaderEpoch, c.Last)
+	}
+	c.Next = b.NextOffset()
+	c.Exact = c.Dense
+	c.Epoch = b.LeaderEpoch
+	return ""
+}
