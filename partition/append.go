@@ -1,0 +1,129 @@
+package partition
+
+import (
+	"runtime"
+	"sync/atomic"
+
+	"github.com/varvelog/varve/record"
+)
+
+// Append is one request to append, all or nothing. The caller fills in the first
+// part and hands it to Log.Append or Log.Enqueue; from then on it belongs to the
+// log until Done is called, which happens once.
+type Append struct {
+	// Records are put into a batch by the appender, possibly with those of other
+	// requests. A timestamp of 0 becomes the time of the append. They must not
+	// change until Done.
+	Records []record.Record
+	// Size is the most that the records can take in a batch of their own, in
+	// bytes, before compression.
+	Size int
+	// Codec compresses that batch.
+	Codec record.Codec
+	// Batch is a finished batch instead of records. It is stored as it is, but
+	// for base offset, leader epoch and, on a topic of append time, the time.
+	Batch *record.Batch
+	// KeepOffsets stores Batch under the offsets it has, which may leave a gap
+	// behind the end of the log: for copies of another log.
+	KeepOffsets bool
+	// Expect is the next offset the log must have, or negative.
+	Expect record.Offset
+	// Ack is when Done is called; LevelDefault is the log's own level.
+	Ack Level
+	// Done is called with the request when it is acknowledged or has failed, from
+	// a goroutine of the engine or of another caller. It must not block.
+	Done func(*Append)
+
+	// Base is the first offset and Time the time of the append (milliseconds, with
+	// append time only, else -1), when Err is nil.
+	Base record.Offset
+	Time int64
+	Err  error
+
+	count int32 // offsets it takes
+	state atomic.Int32
+}
+
+// States of a request. The appender owns the records only while encoding.
+const (
+	stateQueued int32 = iota
+	stateEncoding
+	stateEncoded
+	stateCancelled
+)
+
+// Cancel takes the request back if the appender has not begun with it: true
+// means that nothing of it was or will be stored, and Done is not called. False
+// means that it may be stored and Done will be called; the records are no longer
+// looked at.
+func (a *Append) Cancel() bool {
+	if a.state.CompareAndSwap(stateQueued, stateCancelled) {
+		return true
+	}
+	for a.state.Load() == stateEncoding {
+		runtime.Gosched() // the appender is copying: no system call, no lock in between
+	}
+	return a.state.Load() == stateCancelled
+}
+
+func (a *Append) finish(err error) {
+	a.Err = err
+	a.Done(a)
+}
+
+// Append queues a request and, if nobody is at work on the queue, works on it in
+// this goroutine before it returns: its own request and those of others.
+func (l *Log) Append(a *Append) {
+	if l.enqueue(a) {
+		l.drain(drainRounds)
+	}
+}
+
+// Enqueue queues a request and leaves the work to a goroutine of the engine, so
+// that requests which follow closely share a write.
+func (l *Log) Enqueue(a *Append) {
+	if l.enqueue(a) {
+		l.env.Runner.Drain(l)
+	}
+}
+
+// drainRounds is how many rounds a publisher works for others before it hands
+// over to a goroutine of the engine.
+const drainRounds = 8
+
+// enqueue says whether the caller has to see to the queue.
+func (l *Log) enqueue(a *Append) bool {
+	a.state.Store(stateQueued)
+	l.queueMu.Lock()
+	defer l.queueMu.Unlock()
+	l.queue = append(l.queue, a)
+	if l.draining {
+		return false
+	}
+	l.draining = true
+	return true
+}
+
+// Drain works on the queue until it is empty. Only the goroutine that Runner.Drain
+// leads to calls it.
+func (l *Log) Drain() { l.drain(drainRounds) }
+
+func (l *Log) drain(rounds int) {
+	var spare []*Append
+	for range rounds {
+		l.queueMu.Lock()
+		batch := l.queue
+		if len(batch) == 0 {
+			l.draining = false
+			l.idle.Broadcast()
+			l.queueMu.Unlock()
+			return
+		}
+		l.queue = spare
+		l.queueMu.Unlock()
+		l.write(batch)
+		clear(batch)
+		spare = batch[:0]
+	}
+	l.env.Runner.Drain(l)
+}

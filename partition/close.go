@@ -1,0 +1,107 @@
+package partition
+
+import (
+	"fmt"
+
+	"github.com/varvelog/varve/record"
+)
+
+// Snapshot makes everything appended so far durable and returns what a
+// checkpoint is to keep of the log. Appends go on beside it; a log that failed
+// has none.
+func (l *Log) Snapshot() (Checkpoint, error) {
+	for {
+		if err := l.Tidy(); err != nil {
+			return Checkpoint{}, err
+		}
+		cp, again, err := l.snapshotActive()
+		if err != nil {
+			return Checkpoint{}, fmt.Errorf("checkpoint %s: %w", l.name, err)
+		}
+		if again {
+			continue
+		}
+		if l.Unsynced() {
+			if err := l.SyncRound(); err != nil {
+				return Checkpoint{}, err
+			}
+		}
+		cp.Start = l.Start()
+		return cp, l.Failed()
+	}
+}
+
+// snapshotActive takes the state of the active segment; again says that it was
+// rolled since the others were tidied up.
+func (l *Log) snapshotActive() (cp Checkpoint, again bool, err error) {
+	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
+	if len(l.unfinished) > 0 {
+		return cp, true, nil
+	}
+	cp = Checkpoint{Sparse: l.sparse.Load(), Epoch: l.epoch, LastTime: l.lastTime}
+	cp.Active, err = l.active.Snapshot()
+	return cp, false, err
+}
+
+// Close ends the log: appends that are queued are done, those that wait for
+// durability get it, readers that wait are woken. It returns what a checkpoint
+// is to keep, if everything is on stable storage. The caller sees to it that no
+// goroutine of the engine works for the log meanwhile.
+func (l *Log) Close() (Checkpoint, error) {
+	l.stop()
+	cp, err := l.Snapshot()
+	if err != nil {
+		l.acks.fail(err)
+	}
+	l.release()
+	return cp, err
+}
+
+// Abandon ends the log without another write: its topic is being deleted.
+func (l *Log) Abandon() {
+	l.gone.Store(true)
+	l.stop()
+	l.syncMu.Lock()
+	l.acks.fail(ErrClosed)
+	l.syncMu.Unlock()
+	l.release()
+}
+
+// stop refuses what comes, lets what is being written be written, and wakes
+// readers.
+func (l *Log) stop() {
+	l.closed.Store(true)
+	l.waiters.wake()
+	l.queueMu.Lock()
+	for l.draining {
+		l.idle.Wait()
+	}
+	l.queueMu.Unlock()
+}
+
+// release gives the files back.
+func (l *Log) release() {
+	l.tidyMu.Lock()
+	defer l.tidyMu.Unlock()
+	l.trimMu.Lock()
+	defer l.trimMu.Unlock()
+	for _, s := range l.segments() {
+		s.Close()
+	}
+	for _, s := range l.doomed {
+		s.Close()
+	}
+}
+
+// CheckpointIsCurrent says that nothing has changed since cp was taken, so that
+// another one would say the same.
+func (l *Log) CheckpointIsCurrent(cp *Checkpoint) bool {
+	return cp.Epoch == l.epoch && cp.Active.Next == l.LogEnd() && cp.Start == l.Start() &&
+		!l.Unsynced() && l.baseOfActive() == cp.Active.Base
+}
+
+func (l *Log) baseOfActive() record.Offset {
+	last, _ := l.view.Load().Max()
+	return last.base
+}

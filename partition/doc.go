@@ -1,0 +1,36 @@
+// Package partition is one partition: an ordered run of segments of which only
+// the last takes appends, its offsets, and its only writer.
+//
+// Meet [Log] first, then [Append], one request to it, and [Journal], what it
+// needs of somebody else to make an append durable.
+//
+//	log start                      published end     log end
+//	    |                                |              |
+//	    v                                v              v
+//	....[==== sealed ====][==== sealed ====][== active ==|
+//	^ trimmed             ^ a segment ends where the next one starts
+//
+// Offsets below the log start are gone, those from the published end on are not
+// there yet for readers. On a topic of level fsync the published end is the
+// durable end, so that no reader sees what a crash could take back.
+//
+// # The directory
+//
+//	00000000000000004096.log, .index, .timeindex   a segment, see package segment
+//	seals                     one [segment.Seal] behind the other, of segments that need no recovery
+//	partition.json, .copy     log start, kept twice (package twin)
+//	leader-epoch-checkpoint   where each leader epoch begins, Kafka's format
+//
+// # Concurrency
+//
+// Appends queue up; whoever finds nobody at work becomes the appender and writes
+// for all that wait, with one write. Readers take no lock: they load the
+// published end, then the segments, and return nothing at or above that end.
+// Locks are taken in the order syncMu, appendMu, listMu; none of them is held
+// across a call of Append.Done, and only syncMu across a sync.
+//
+// # What it does not do
+//
+// It starts no goroutine and has no clock of its own: the engine drives it. It
+// knows nothing of topics, keys or groups.
+package partition

@@ -1,0 +1,220 @@
+package partition
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/google/btree"
+
+	"github.com/varvelog/varve/internal/vfs"
+	"github.com/varvelog/varve/record"
+	"github.com/varvelog/varve/retention"
+	"github.com/varvelog/varve/segment"
+)
+
+// Journal makes appends durable, those of all logs of an engine together.
+//
+// Commit says that l has bytes which somebody waits for. It returns at once;
+// some time after it, from a goroutine of the journal, l.SyncRound is called.
+type Journal interface {
+	Commit(l *Log)
+}
+
+// Runner lends a log the goroutines of the engine. Both calls return at once.
+type Runner interface {
+	Drain(l *Log) // call l.Drain
+	Tidy(l *Log)  // call l.Tidy
+}
+
+// Env is what all logs of an engine share.
+type Env struct {
+	FS      vfs.FS
+	Files   *segment.Files
+	Journal Journal
+	Runner  Runner
+	Logger  *slog.Logger
+	Now     func() int64 // milliseconds of the wall clock
+}
+
+// Log is one partition: ordered segments, of which only the last takes appends.
+//
+// Locking. Take syncMu, tidyMu or trimMu first (never two of them), then
+// appendMu, then listMu; appendMu is never held across a sync. queueMu, acks.mu
+// and waiters.mu are leaves.
+//
+//	field              guarded by     written by
+//	name, dir, env, epoch   (immutable)   Open
+//	config             atomic         Configure
+//	queue, draining    queueMu        enqueue, drain
+//	active, noted…, newName, unfinished, lastTime   appendMu   append, roll
+//	tree               listMu         roll, trim, retention
+//	view               atomic         a copy of tree, after each change (under listMu)
+//	logEnd             atomic         the appender (under appendMu)
+//	published, durable atomic, rising the appender, SyncRound
+//	start              atomic, rising Trim, Retain (under trimMu)
+//	meta, doomed       trimMu         Trim, Retain
+//	seals              tidyMu         Tidy
+//	acks, waiters      their own      appender and SyncRound; readers
+//	failed             atomic, set once   any failed sync, or failed cut back
+//
+// A reader loads published first, then view, and returns nothing at or above
+// published.
+type Log struct {
+	name string // "orders/3", for messages
+	dir  string
+	env  Env
+	log  *slog.Logger
+
+	config atomic.Pointer[Config]
+
+	queueMu  sync.Mutex
+	queue    []*Append
+	draining bool
+	idle     sync.Cond // signalled when draining ends
+
+	appendMu   sync.Mutex
+	active     *segment.Segment
+	epoch      record.Epoch
+	newName    bool               // a file was made since the directory was last synced
+	unfinished []*segment.Segment // rolled, not yet finished; oldest first
+	lastTime   int64
+	notedEpoch record.Epoch // the last one in the file of epochs, once noted
+	noted      bool
+
+	listMu sync.Mutex
+	tree   *btree.BTreeG[item]
+	view   atomic.Pointer[btree.BTreeG[item]]
+
+	logEnd    atomic.Int64
+	published atomic.Int64
+	durable   atomic.Int64
+	start     atomic.Int64
+
+	trimMu sync.Mutex
+	meta   metadata
+	doomed []*segment.Segment // out of the list, files not yet gone
+
+	tidyMu sync.Mutex
+	seals  sealFile
+
+	syncMu  sync.Mutex
+	acks    acks
+	waiters waiters
+
+	stats  stats
+	sparse atomic.Bool // offsets may have gaps: an imported or compacted log
+	closed atomic.Bool
+	gone   atomic.Bool // the topic is deleted: nothing is written any more
+	failed atomic.Pointer[error]
+}
+
+// Name is topic and number, as in messages.
+func (l *Log) Name() string { return l.name }
+
+// Start is the log start offset: the first that can be read.
+func (l *Log) Start() record.Offset { return record.Offset(l.start.Load()) }
+
+// End is the published end: the first offset that readers may not see yet.
+func (l *Log) End() record.Offset { return record.Offset(l.published.Load()) }
+
+// DurableEnd is the first offset that a power cut could take.
+func (l *Log) DurableEnd() record.Offset { return record.Offset(l.durable.Load()) }
+
+// LogEnd is the offset that the next record gets.
+func (l *Log) LogEnd() record.Offset { return record.Offset(l.logEnd.Load()) }
+
+// Config is how the log behaves now. It must not be changed.
+func (l *Log) Config() *Config { return l.config.Load() }
+
+// Configure changes how the log behaves from now on.
+func (l *Log) Configure(c Config) {
+	old := l.config.Swap(&c)
+	if old.Level == Fsync && c.Level != Fsync {
+		l.appendMu.Lock()
+		l.active.Show(l.active.Size())
+		l.showAllLocked()
+		l.publish(l.LogEnd())
+		l.appendMu.Unlock()
+	}
+}
+
+// Failed is nil, or the error that every append gets since the disk failed the
+// log; it matches ErrReadOnly.
+func (l *Log) Failed() error {
+	if p := l.failed.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// fail makes the log read-only and tells everybody who waits for durability.
+func (l *Log) fail(cause error) {
+	err := fmt.Errorf("%s: %w: %w", l.name, ErrReadOnly, cause)
+	if l.failed.CompareAndSwap(nil, &err) {
+		l.log.Error("partition is read-only until the engine is opened again", "partition", l.name, "err", cause)
+	}
+	l.acks.fail(l.Failed())
+}
+
+// noteFailure makes the log read-only if the segment is.
+func (l *Log) noteFailure(s *segment.Segment) {
+	if err := s.Failed(); err != nil {
+		l.fail(err)
+	}
+}
+
+// tickLocked is the time of an append: never before that of an earlier one,
+// also when the clock is set back, also after a restart.
+func (l *Log) tickLocked() int64 {
+	l.lastTime = max(l.lastTime, l.env.Now())
+	return l.lastTime
+}
+
+// publish lets readers see everything below end. The bytes have been shown by
+// their segments before.
+func (l *Log) publish(end record.Offset) {
+	if raise(&l.published, int64(end)) {
+		l.waiters.wake()
+	}
+}
+
+// raise sets v to n unless it is there or above; false then.
+func raise(v *atomic.Int64, n int64) bool {
+	for {
+		was := v.Load()
+		if was >= n {
+			return false
+		}
+		if v.CompareAndSwap(was, n) {
+			return true
+		}
+	}
+}
+
+// activeFacts is what the roll rule has to know of a segment.
+func activeFacts(s *segment.Segment) retention.Active {
+	return retention.Active{
+		Segment:        facts(s),
+		FirstTimestamp: noTimestampIfNone(s.FirstTimestamp()),
+		FirstAppend:    s.FirstAppend(),
+	}
+}
+
+func facts(s *segment.Segment) retention.Segment {
+	return retention.Segment{
+		Base: s.Base(), Next: s.Next(), Bytes: int64(s.Size()),
+		MaxTimestamp: noTimestampIfNone(s.MaxTimestamp()), LastAppend: s.LastAppend(),
+	}
+}
+
+func noTimestampIfNone(ts int64) int64 {
+	if ts == segment.NoMaxTimestamp {
+		return record.NoTimestamp
+	}
+	return ts
+}
+
+// Closed says that the log was closed, or its topic deleted.
+func (l *Log) Closed() bool { return l.closed.Load() }

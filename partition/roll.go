@@ -1,0 +1,94 @@
+package partition
+
+import (
+	"fmt"
+
+	"github.com/varvelog/varve/record"
+	"github.com/varvelog/varve/retention"
+	"github.com/varvelog/varve/segment"
+)
+
+// rollLocked ends the active segment and makes a new one at base, where the log
+// ends. It costs the making of one file: syncing and indexing the old segment is
+// left to Tidy.
+func (l *Log) rollLocked(base record.Offset) error {
+	old := l.active
+	if old.Size() == 0 && old.Base() == base {
+		return nil
+	}
+	s, err := segment.Create(l.env.FS, l.env.Files, l.dir, base, l.segmentOptions())
+	if err != nil {
+		return fmt.Errorf("roll %s at offset %d: %w", l.name, base, err)
+	}
+	old.Roll()
+	l.unfinished = append(l.unfinished, old)
+	l.active, l.newName = s, true
+	l.listMu.Lock()
+	l.appendSegmentLocked(s)
+	l.showListLocked()
+	l.listMu.Unlock()
+	l.env.Runner.Tidy(l)
+	return nil
+}
+
+func (l *Log) segmentOptions() segment.Options {
+	return segment.Options{Index: l.Config().Index, Dense: !l.sparse.Load()}
+}
+
+// RollIfDue rolls the active segment when segment.ms asks for it.
+func (l *Log) RollIfDue() error {
+	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
+	if l.closed.Load() || l.Failed() != nil {
+		return nil
+	}
+	if !retention.RollDue(activeFacts(l.active), l.Config().SegmentAge, l.env.Now()) {
+		return nil
+	}
+	return l.rollLocked(l.LogEnd())
+}
+
+// Tidy finishes rolled segments: each is synced and indexed, and noted as
+// needing no recovery. Only one goroutine at a time does it; cut short anywhere,
+// the next open does it again.
+func (l *Log) Tidy() error {
+	l.tidyMu.Lock()
+	defer l.tidyMu.Unlock()
+	for {
+		s, newName := l.nextUnfinished()
+		if s == nil || l.gone.Load() {
+			return nil
+		}
+		if newName {
+			if err := l.env.FS.SyncDir(l.dir); err != nil {
+				l.fail(err)
+				return err
+			}
+		}
+		seal, err := s.Finish()
+		if err != nil && !segment.IsRemoved(err) {
+			l.noteFailure(s)
+			return fmt.Errorf("finish %s: %w", s.Path(), err)
+		}
+		if err == nil {
+			if err := l.seals.add(seal, l.Start()); err != nil {
+				l.log.Warn("cannot note a sealed segment: the next start after a crash reads it again",
+					"partition", l.name, "segment", s.Path(), "err", err)
+			}
+		}
+		l.appendMu.Lock()
+		l.unfinished = l.unfinished[1:]
+		l.appendMu.Unlock()
+	}
+}
+
+func (l *Log) nextUnfinished() (*segment.Segment, bool) {
+	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
+	if len(l.unfinished) == 0 {
+		return nil, false
+	}
+	newName := l.newName
+	l.newName = false
+	return l.unfinished[0], newName
+}

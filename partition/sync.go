@@ -1,0 +1,80 @@
+package partition
+
+import (
+	"fmt"
+
+	"github.com/varvelog/varve/record"
+	"github.com/varvelog/varve/segment"
+)
+
+// SyncRound makes everything appended so far durable: rolled segments, the
+// active one, and the names of new files. Then the durable end rises, readers of
+// a topic of level fsync see it, and waiting appends are acknowledged. Appends go
+// on meanwhile and are the next round's.
+//
+// A failed round is not tried again: the log is read-only from then on.
+func (l *Log) SyncRound() error {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	err := l.Failed()
+	if err == nil && l.gone.Load() {
+		err = ErrClosed
+	}
+	if err != nil {
+		l.acks.fail(err)
+		return err
+	}
+	r := l.beginRound()
+	for _, s := range r.segments {
+		if err := s.Sync(); err != nil && !segment.IsRemoved(err) {
+			l.fail(fmt.Errorf("%s: %w", s.Path(), err))
+			return l.Failed()
+		}
+	}
+	if r.newName {
+		if err := l.env.FS.SyncDir(l.dir); err != nil {
+			l.fail(err)
+			return l.Failed()
+		}
+	}
+	for i, s := range r.segments {
+		s.Show(r.ends[i])
+	}
+	raise(&l.durable, int64(r.end))
+	l.publish(r.end)
+	l.acks.reached(r.end)
+	l.stats.syncRounds.Add(1)
+	return nil
+}
+
+// round is what one SyncRound covers.
+type round struct {
+	end      record.Offset
+	segments []*segment.Segment // in order: the durable end is a contiguous one
+	ends     []record.Pos
+	newName  bool
+}
+
+func (l *Log) beginRound() round {
+	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
+	r := round{end: l.LogEnd(), newName: l.newName}
+	for _, s := range l.unfinished {
+		r.segments = append(r.segments, s)
+		r.ends = append(r.ends, s.Size())
+	}
+	r.segments = append(r.segments, l.active)
+	r.ends = append(r.ends, l.active.Size())
+	l.newName = false
+	return r
+}
+
+// showAllLocked makes rolled segments visible to their end.
+func (l *Log) showAllLocked() {
+	for _, s := range l.unfinished {
+		s.Show(s.Size())
+	}
+}
+
+// Unsynced says whether a power cut could take something.
+func (l *Log) Unsynced() bool { return l.DurableEnd() < l.LogEnd() }

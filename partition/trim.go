@@ -1,0 +1,198 @@
+package partition
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/varvelog/varve/internal/twin"
+	"github.com/varvelog/varve/record"
+	"github.com/varvelog/varve/retention"
+	"github.com/varvelog/varve/segment"
+)
+
+const metadataName = "partition.json"
+
+// metadata is what cannot be derived of a log: kept in two files, see package
+// twin.
+type metadata struct {
+	generation uint64
+	body       metadataBody
+}
+
+type metadataBody struct {
+	LogStart record.Offset `json:"logStart"`
+	// Sparse says that offsets may have gaps, so that a jump is no damage.
+	Sparse bool `json:"sparse,omitempty"`
+}
+
+func decodeMetadata(data []byte) (metadataBody, error) {
+	var b metadataBody
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&b); err != nil {
+		return b, err
+	}
+	if b.LogStart < 0 {
+		return b, fmt.Errorf("log start %d is negative", b.LogStart)
+	}
+	return b, nil
+}
+
+// save writes a new state, after reading the last one where a clean start did
+// without.
+func (m *metadata) save(l *Log, body metadataBody) error {
+	if m.generation == 0 {
+		if err := m.load(l); err != nil {
+			return err
+		}
+	}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	if err := twin.Save(l.env.FS, l.dir+"/"+metadataName, m.generation+1, data); err != nil {
+		return err
+	}
+	m.generation++
+	m.body = body
+	return nil
+}
+
+// Trim drops every record below before and returns the log start, which is
+// before or, where more was gone already, above. It is durable when it returns;
+// whole segments below are deleted.
+func (l *Log) Trim(before record.Offset) (record.Offset, error) {
+	l.trimMu.Lock()
+	defer l.trimMu.Unlock()
+	if l.closed.Load() {
+		return 0, ErrClosed
+	}
+	start, end := l.Start(), l.End()
+	if before < 0 || before > end {
+		return start, &OutOfRangeError{Asked: before, Start: start, End: end}
+	}
+	if before > start {
+		if err := l.moveStart(before); err != nil {
+			return start, err
+		}
+	}
+	if err := l.rollIfBelow(before); err != nil {
+		return l.Start(), err
+	}
+	l.removeBelowStart()
+	return l.Start(), nil
+}
+
+// moveStart makes a new log start durable, then has readers see it.
+func (l *Log) moveStart(to record.Offset) error {
+	body := metadataBody{LogStart: to, Sparse: l.sparse.Load()}
+	if err := l.meta.save(l, body); err != nil {
+		return fmt.Errorf("move the log start of %s to %d: %w", l.name, to, err)
+	}
+	raise(&l.start, int64(to))
+	l.appendMu.Lock()
+	l.trimEpochsLocked(to)
+	l.appendMu.Unlock()
+	return nil
+}
+
+// rollIfBelow rolls the active segment when all it holds is below the log
+// start, so that its bytes can go too.
+func (l *Log) rollIfBelow(start record.Offset) error {
+	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
+	if l.active.Size() == 0 || l.LogEnd() > start || l.Failed() != nil {
+		return nil
+	}
+	return l.rollLocked(l.LogEnd())
+}
+
+// Retain applies the limits of the log: segments that age or size says go, go,
+// and whatever lies below the log start. It returns how many segments went.
+func (l *Log) Retain() (int, error) {
+	l.trimMu.Lock()
+	defer l.trimMu.Unlock()
+	if l.closed.Load() {
+		return 0, nil
+	}
+	cfg := l.Config()
+	facts := l.Facts()
+	n := retention.Expired(facts, retention.Limits{
+		Age: cfg.RetentionAge, Bytes: cfg.RetentionBytes, LogStart: l.Start(),
+	}, l.env.Now())
+	return l.removeFirst(facts, n)
+}
+
+// RemoveFirst removes the n oldest segments, for a budget that spans logs.
+func (l *Log) RemoveFirst(n int) (int, error) {
+	l.trimMu.Lock()
+	defer l.trimMu.Unlock()
+	if l.closed.Load() {
+		return 0, nil
+	}
+	return l.removeFirst(l.Facts(), n)
+}
+
+func (l *Log) removeFirst(facts []retention.Segment, n int) (int, error) {
+	// Nothing goes that is not durable: a segment above the durable end may hold
+	// what a waiting publisher was not told of yet.
+	for n > 0 && facts[n-1].Next > l.End() {
+		n--
+	}
+	if n > 0 {
+		if err := l.rollIfBelow(facts[n-1].Next); err != nil {
+			return 0, err
+		}
+		if err := l.moveStart(facts[n-1].Next); err != nil {
+			return 0, err
+		}
+	}
+	return l.removeBelowStart(), nil
+}
+
+// removeBelowStart takes the segments that lie wholly below the log start out of
+// the list and deletes their files. One that cannot be deleted is kept in mind
+// and tried again at the next pass; readers do not see it any more.
+func (l *Log) removeBelowStart() int {
+	start, n := l.Start(), 0
+	for _, s := range l.segments() {
+		if !s.Sealed() || s.Next() > start {
+			break
+		}
+		n++
+	}
+	if n > 0 {
+		l.listMu.Lock()
+		l.doomed = append(l.doomed, l.removeFirstLocked(n)...)
+		l.showListLocked()
+		l.listMu.Unlock()
+		l.stats.segmentsRemoved.Add(int64(n))
+	}
+	var kept []*segment.Segment
+	var errs []error
+	for _, s := range l.doomed {
+		if err := s.Remove(); err != nil {
+			kept = append(kept, s)
+			errs = append(errs, err)
+		}
+	}
+	l.doomed = kept
+	if len(errs) > 0 {
+		l.log.Warn("cannot delete segments, trying again later", "partition", l.name,
+			"segments", len(kept), "err", errors.Join(errs...))
+	}
+	return n
+}
+
+// Facts are the segments as retention sees them, oldest first, the active one
+// last.
+func (l *Log) Facts() []retention.Segment {
+	list := l.segments()
+	out := make([]retention.Segment, len(list))
+	for i, s := range list {
+		out[i] = facts(s)
+	}
+	return out
+}
