@@ -1,0 +1,131 @@
+package varve
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/dgraph-io/ristretto/v2"
+
+	"github.com/varvelog/varve/partition"
+	"github.com/varvelog/varve/record"
+)
+
+// batchCache shares decompressed batches between readers. Batches that are stored
+// uncompressed do not pass through it.
+//
+// Readers that follow close behind each other all want the newest batches at
+// once, which a cache that admits by frequency, and later, does not have yet. So
+// there are three stages: a direct-mapped table of what was decompressed last,
+// read with one atomic load; ristretto, bounded in bytes; and one flight for each
+// batch, so that of readers who come at the same moment one decompresses and the
+// others wait for it.
+//
+//	field     guarded by   written by
+//	recent    atomic       store
+//	lru       its own
+//	flights   mu           load
+type batchCache struct {
+	recent  [recentSlots]atomic.Pointer[inflated]
+	biggest int // bytes of what may stand in recent
+	lru     *ristretto.Cache[uint64, *inflated]
+
+	mu      sync.Mutex
+	flights map[batchKey]*flight
+}
+
+const recentSlots = 64
+
+// batchKey names a batch for as long as the engine is open.
+type batchKey struct {
+	log  *partition.Log
+	base Offset
+	crc  uint32
+}
+
+type inflated struct {
+	key     batchKey
+	payload []byte
+}
+
+type flight struct {
+	done    chan struct{}
+	payload []byte
+	err     error
+}
+
+// newBatchCache makes a cache of at most size bytes; a negative size is none.
+func newBatchCache(size int64) (*batchCache, error) {
+	if size < 0 {
+		return nil, nil
+	}
+	lru, err := ristretto.NewCache(&ristretto.Config[uint64, *inflated]{
+		NumCounters: max(size/(8<<10)*10, 1000), // ten for each batch of a likely size
+		MaxCost:     max(size/2, 1),             // the table of recent ones may hold the other half
+		BufferItems: 64,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &batchCache{lru: lru, biggest: int(size / 2 / recentSlots), flights: make(map[batchKey]*flight)}, nil
+}
+
+// close ends the goroutines of the cache.
+func (c *batchCache) close() {
+	if c != nil {
+		c.lru.Close()
+	}
+}
+
+// payload returns the records section of a batch, decompressed. It is shared: it
+// must not be changed.
+func (c *batchCache) payload(log *partition.Log, b *record.Batch) ([]byte, error) {
+	if c == nil || b.Attributes.Codec() == record.None {
+		return b.Payload(nil, maxBatchLimit)
+	}
+	key := batchKey{log, b.BaseOffset, b.CRC}
+	slot := &c.recent[key.hash()%recentSlots]
+	if x := slot.Load(); x != nil && x.key == key {
+		return x.payload, nil
+	}
+	if x, ok := c.lru.Get(key.hash()); ok && x.key == key {
+		return x.payload, nil
+	}
+	return c.load(key, b)
+}
+
+// hash spreads keys. Two keys may share one: what is found is compared.
+func (k batchKey) hash() uint64 {
+	h := uint64(k.base)*0x9e3779b97f4a7c15 ^ uint64(k.crc)
+	h ^= h >> 32
+	return h*0xd6e8feb86659fd93 ^ h>>29
+}
+
+// load decompresses a batch, or waits for who is at it.
+func (c *batchCache) load(key batchKey, b *record.Batch) ([]byte, error) {
+	c.mu.Lock()
+	if f := c.flights[key]; f != nil {
+		c.mu.Unlock()
+		<-f.done
+		return f.payload, f.err
+	}
+	f := &flight{done: make(chan struct{})}
+	c.flights[key] = f
+	c.mu.Unlock()
+
+	f.payload, f.err = b.Payload(nil, maxBatchLimit)
+	if f.err == nil {
+		c.store(&inflated{key, f.payload})
+	}
+	c.mu.Lock()
+	delete(c.flights, key)
+	c.mu.Unlock()
+	close(f.done)
+	return f.payload, f.err
+}
+
+func (c *batchCache) store(x *inflated) {
+	if len(x.payload) <= c.biggest {
+		c.recent[x.key.hash()%recentSlots].Store(x)
+	}
+	c.lru.Set(x.key.hash(), x, int64(len(x.payload)))
+}

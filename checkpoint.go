@@ -1,0 +1,180 @@
+package varve
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+
+	"github.com/google/uuid"
+
+	"github.com/varvelog/varve/internal/vfs"
+	"github.com/varvelog/varve/partition"
+)
+
+// logKey names a log for good: topics are told apart by id, not by name.
+type logKey struct {
+	topic     uuid.UUID
+	partition int32
+}
+
+// checkpointFile is what the engine keeps of all its logs, so that opening them
+// needs no look at their records. It is derived: without it, or with an old one,
+// more is read at the next open and the answers are the same.
+//
+// The file "checkpoint", all integers big-endian, replaced by rename:
+//
+//	 0   8  "varvecp1"
+//	 8   8  generation, rising with every save
+//	16   4  number of logs
+//	20   4  reserved, 0
+//	24      for each log: topic id (16), partition (4), and the
+//	        [partition.CheckpointSize] bytes of partition.Checkpoint
+//	last 4  CRC-32C of everything before
+//
+// The file "clean" says that nothing was written after that checkpoint:
+//
+//	 0   8  "varvecl1"
+//	 8   8  generation of the checkpoint
+//	16   4  CRC-32C of the bytes before
+//
+// It is written last of all at a clean stop, and removed, durably, before
+// anything else at the next start.
+type checkpointFile struct {
+	generation uint64
+	logs       map[logKey]partition.Checkpoint
+}
+
+const (
+	checkpointMagic = "varvecp1"
+	cleanMagic      = "varvecl1"
+	checkpointHead  = 24
+	checkpointEntry = 20 + partition.CheckpointSize
+	cleanSize       = 20
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// load reads the checkpoint and takes the mark of a clean stop away. clean says
+// that it was there and belongs to the checkpoint.
+func (c *checkpointFile) load(fsys vfs.FS, log *slog.Logger) (clean bool, err error) {
+	data, err := readWhole(fsys, checkpointName)
+	if err == nil {
+		err = c.decode(data)
+	}
+	missing := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !missing {
+		log.Warn("checkpoint is of no use, reading the logs instead", "path", fsys.Path(checkpointName), "err", err)
+	}
+	mark, merr := readWhole(fsys, cleanName)
+	if errors.Is(merr, fs.ErrNotExist) {
+		return false, nil
+	}
+	clean = err == nil && merr == nil && string(mark) == string(c.cleanMark())
+	if err := fsys.Remove(cleanName); err != nil {
+		return false, err
+	}
+	return clean, fsys.SyncDir(".")
+}
+
+func (c *checkpointFile) cleanMark() []byte {
+	b := binary.BigEndian.AppendUint64([]byte(cleanMagic), c.generation)
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+func (c *checkpointFile) decode(data []byte) error {
+	be := binary.BigEndian
+	if len(data) < checkpointHead+4 || string(data[:8]) != checkpointMagic {
+		return errors.New("is not a checkpoint")
+	}
+	body, sum := data[:len(data)-4], be.Uint32(data[len(data)-4:])
+	if crc32.Checksum(body, castagnoli) != sum {
+		return errors.New("has a wrong checksum")
+	}
+	n := int(be.Uint32(body[16:]))
+	if entries := body[checkpointHead:]; n != len(entries)/checkpointEntry || len(entries)%checkpointEntry != 0 {
+		return fmt.Errorf("has %d bytes for %d logs", len(entries), n)
+	}
+	logs := make(map[logKey]partition.Checkpoint, n)
+	for b := body[checkpointHead:]; len(b) > 0; b = b[checkpointEntry:] {
+		cp, err := partition.DecodeCheckpoint(b[20:])
+		if err != nil {
+			return err
+		}
+		logs[logKey{uuid.UUID(b[:16]), int32(be.Uint32(b[16:]))}] = cp
+	}
+	c.generation, c.logs = be.Uint64(body[8:]), logs
+	return nil
+}
+
+func (c *checkpointFile) encode() []byte {
+	be := binary.BigEndian
+	b := make([]byte, 0, checkpointHead+len(c.logs)*checkpointEntry+4)
+	b = append(b, checkpointMagic...)
+	b = be.AppendUint64(b, c.generation)
+	b = be.AppendUint32(b, uint32(len(c.logs)))
+	b = be.AppendUint32(b, 0)
+	for k, cp := range c.logs {
+		b = append(b, k.topic[:]...)
+		b = be.AppendUint32(b, uint32(k.partition))
+		b = cp.Append(b)
+	}
+	return be.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// save replaces the checkpoint. What it says is on stable storage already.
+func (c *checkpointFile) save(fsys vfs.FS, logs map[logKey]partition.Checkpoint) error {
+	c.generation++
+	c.logs = logs
+	const tmp = checkpointName + ".tmp"
+	if err := writeSynced(fsys, tmp, c.encode()); err != nil {
+		return fmt.Errorf("write the checkpoint: %w", err)
+	}
+	if err := fsys.Rename(tmp, checkpointName); err != nil {
+		return err
+	}
+	return fsys.SyncDir(".")
+}
+
+// markClean is the last write of a clean stop.
+func (c *checkpointFile) markClean(fsys vfs.FS) error {
+	if err := writeSynced(fsys, cleanName, c.cleanMark()); err != nil {
+		return err
+	}
+	return fsys.SyncDir(".")
+}
+
+// writeSynced writes a whole file and makes its bytes durable.
+func writeSynced(fsys vfs.FS, name string, data []byte) error {
+	f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(data, 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		fsys.Remove(name)
+		return err
+	}
+	return nil
+}
+
+// readWhole reads a file of the engine's own, of which none is large.
+func readWhole(fsys vfs.FS, name string) ([]byte, error) {
+	f, err := fsys.OpenFile(name, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.NewSectionReader(f, 0, size))
+}

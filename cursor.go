@@ -1,0 +1,161 @@
+package varve
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/varvelog/varve/partition"
+	"github.com/varvelog/varve/record"
+	"github.com/varvelog/varve/segment"
+)
+
+// Batch is a record batch as it is stored.
+type Batch struct {
+	Partition int32
+	record.Batch
+}
+
+// Sizes of reads: a reader that has just come to a place asks for little, for it
+// may want one record; one that reads on asks for more.
+const (
+	firstRead = 16 << 10
+	mostRead  = 256 << 10
+)
+
+// cursor is a reader's place in one partition.
+type cursor struct {
+	p    *Partition
+	next Offset // of the next record to hand out
+	stop Offset // nothing at or above it is handed out; 0: no such bound
+
+	at   partition.Cursor
+	most int    // bytes to read next time
+	data []byte // batches that were read and not opened yet
+
+	open  bool // records of batch are being handed out
+	batch record.Batch
+	it    record.Iterator
+}
+
+// record hands out the next record; false at the published end.
+func (c *cursor) record(rec *Record) (bool, error) {
+	for {
+		if c.bounded() {
+			return false, nil
+		}
+		if !c.open {
+			if ok, err := c.openBatch(); !ok || err != nil {
+				return false, err
+			}
+		}
+		for c.it.Next(rec) {
+			if rec.Offset < c.next {
+				continue // reading began inside this batch
+			}
+			if c.stop > 0 && rec.Offset >= c.stop {
+				c.next = rec.Offset
+				return false, nil
+			}
+			c.next = rec.Offset + 1
+			rec.Partition = c.p.index
+			return true, nil
+		}
+		c.open = false
+		from := c.next
+		c.next = max(c.next, c.batch.NextOffset())
+		if err := c.it.Err(); err != nil {
+			return false, c.undecodable(from, err)
+		}
+	}
+}
+
+func (c *cursor) bounded() bool { return c.stop > 0 && c.next >= c.stop }
+
+// openBatch gets at the records of the next batch that holds any.
+func (c *cursor) openBatch() (bool, error) {
+	for {
+		if ok, err := c.take(); !ok || err != nil {
+			return false, err
+		}
+		if c.batch.Attributes.Control() {
+			c.next = max(c.next, c.batch.NextOffset())
+			continue
+		}
+		payload, err := c.p.topic.engine.cache.payload(c.p.log, &c.batch)
+		if err != nil {
+			from := c.next
+			c.next = max(c.next, c.batch.NextOffset())
+			return false, c.undecodable(from, err)
+		}
+		c.it = c.batch.Records(payload)
+		c.open = true
+		return true, nil
+	}
+}
+
+// wholeBatch hands out the next batch.
+func (c *cursor) wholeBatch(b *Batch) (bool, error) {
+	if c.open { // what is left of it
+		c.open = false
+		*b = Batch{c.p.index, c.batch}
+		c.next = max(c.next, c.batch.NextOffset())
+		return true, nil
+	}
+	if c.bounded() {
+		return false, nil
+	}
+	ok, err := c.take()
+	if !ok || err != nil {
+		return false, err
+	}
+	*b = Batch{c.p.index, c.batch}
+	c.next = max(c.next, c.batch.NextOffset())
+	return true, nil
+}
+
+// take moves on to the next stored batch, reading more when it must.
+func (c *cursor) take() (bool, error) {
+	if len(c.data) == 0 {
+		if ok, err := c.read(); !ok || err != nil {
+			return false, err
+		}
+	}
+	b, err := record.Parse(c.data)
+	if err != nil {
+		return false, fmt.Errorf("read %s at offset %d: %w", c.p.log.Name(), c.next, err)
+	}
+	c.batch = b
+	c.data = c.data[b.Size():]
+	return true, nil
+}
+
+// read gets the next batches from the log. What is lost is told once: the cursor
+// is behind it when the error is returned.
+func (c *cursor) read() (bool, error) {
+	if c.p.broken != nil {
+		return false, c.p.broken
+	}
+	c.most = min(max(2*c.most, firstRead), mostRead)
+	chunk, err := c.p.log.Read(nil, c.most, c.next, &c.at)
+	if err == nil {
+		c.data = chunk.Data
+		return len(chunk.Data) > 0, nil
+	}
+	var damage *CorruptError
+	var lost *OutOfRangeError
+	switch {
+	case errors.As(err, &damage):
+		c.next = max(c.next, damage.To)
+	case errors.As(err, &lost):
+		c.next = max(c.next, lost.Start)
+	}
+	return false, fmt.Errorf("read %s: %w", c.p.log.Name(), err)
+}
+
+// undecodable is the error of a batch whose bytes are as they were stored and
+// still make no sense.
+func (c *cursor) undecodable(from Offset, cause error) error {
+	return fmt.Errorf("read %s: %w", c.p.log.Name(), &segment.CorruptError{
+		Path: c.p.log.Name(), Offset: c.batch.BaseOffset - 1, From: from, To: c.next, Reason: cause.Error(),
+	})
+}

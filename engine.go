@@ -1,0 +1,242 @@
+package varve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/varvelog/varve/internal/vfs"
+	"github.com/varvelog/varve/partition"
+	"github.com/varvelog/varve/segment"
+)
+
+// Engine is an open data directory: its topics, and the goroutines that work for
+// them.
+//
+// Locking. catalogMu before mu. Neither is taken by a publish or a read.
+//
+//	field               guarded by   written by
+//	fs, opt, log, env, workers, cache, lock   (immutable)   Open
+//	topics, broken      mu           Open, create, delete
+//	catalogMu           (a lock)     held for the length of a create, alter, delete
+//	checkpoint          checkpointMu the janitor, Close
+//	closed              mu           Close
+type Engine struct {
+	fs      vfs.FS
+	opt     Options
+	log     *slog.Logger
+	env     partition.Env
+	workers *workers
+	cache   *batchCache
+	lock    io.Closer
+
+	catalogMu sync.Mutex
+	mu        sync.RWMutex
+	topics    map[string]*Topic
+	broken    map[string]error // topic directories that cannot be opened
+	closed    bool
+
+	checkpointMu sync.Mutex
+	checkpoint   checkpointFile
+
+	stopJanitor context.CancelFunc
+	janitorDone chan struct{}
+}
+
+// Names in the data directory.
+const (
+	lockName       = "LOCK"
+	formatName     = "FORMAT"
+	checkpointName = "checkpoint"
+	cleanName      = "clean"
+	topicsName     = "topics"
+)
+
+// Open opens a data directory, which is made if there is none. One engine at a
+// time may have it open, in this process or any other: *LockedError else.
+//
+// After a clean stop this costs a listing of the directory. After any other, what
+// the last checkpoint does not cover is read, torn ends are cut, and the leader
+// epochs rise; the log says what was done.
+func Open(dir string, o Options) (*Engine, error) {
+	if dir == "" {
+		return nil, errors.New("open: the data directory has no name")
+	}
+	if err := makeRoot(dir); err != nil {
+		return nil, fmt.Errorf("open %s: %w", dir, err)
+	}
+	return OpenFS(vfs.Dir(dir), o)
+}
+
+// makeRoot makes the directory and makes its name durable.
+func makeRoot(dir string) error {
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		return errors.New("is a file, not a directory")
+	}
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return vfs.Dir(filepath.Dir(filepath.Clean(dir))).SyncDir(".")
+}
+
+// OpenFS opens an engine on a file system: for tests of this module.
+func OpenFS(fsys vfs.FS, o Options) (*Engine, error) {
+	e := &Engine{fs: fsys, opt: o.withDefaults(), topics: make(map[string]*Topic), broken: make(map[string]error)}
+	e.log = e.opt.Logger
+	if err := e.open(); err != nil {
+		return nil, fmt.Errorf("open %s: %w", fsys.Path("."), err)
+	}
+	return e, nil
+}
+
+func (e *Engine) open() error {
+	fresh, err := e.checkFormat()
+	if err != nil {
+		return err
+	}
+	lock, err := e.fs.Lock(lockName, holder())
+	if err != nil {
+		return err
+	}
+	e.lock = lock
+	if err := e.openLocked(fresh); err != nil {
+		return errors.Join(err, lock.Close())
+	}
+	return nil
+}
+
+func (e *Engine) openLocked(fresh bool) error {
+	if fresh {
+		if err := e.format(); err != nil {
+			return err
+		}
+	}
+	clean, err := e.checkpoint.load(e.fs, e.log)
+	if err != nil {
+		return err
+	}
+	e.cache, err = newBatchCache(e.opt.CacheBytes)
+	if err != nil {
+		return err
+	}
+	e.workers = newWorkers(e)
+	e.env = partition.Env{
+		FS: e.fs, Files: segment.NewFiles(e.opt.OpenFiles), Journal: e.workers, Runner: e.workers, Logger: e.log,
+		Now: func() int64 { return e.opt.Clock().UnixMilli() },
+	}
+	if err := e.loadTopics(clean); err != nil {
+		e.workers.stop()
+		e.cache.close()
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	e.stopJanitor, e.janitorDone = cancel, make(chan struct{})
+	go e.janitor(ctx)
+	return nil
+}
+
+// holder is what the lock file says of this process.
+func holder() string {
+	return fmt.Sprintf("process %d (%s), since %s", os.Getpid(), filepath.Base(os.Args[0]),
+		time.Now().UTC().Format(time.RFC3339))
+}
+
+// Close stops the engine: publishes that wait get their answer, everything is
+// made durable, and the directory is marked as cleanly stopped. Readers that wait
+// get ErrClosed. It waits for all goroutines of the engine.
+func (e *Engine) Close() error {
+	e.catalogMu.Lock()
+	defer e.catalogMu.Unlock()
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return ErrClosed
+	}
+	e.closed = true
+	e.mu.Unlock()
+
+	e.stopJanitor()
+	<-e.janitorDone
+	err := e.closeLogs()
+	e.workers.stop()
+	e.cache.close()
+	return errors.Join(err, e.lock.Close())
+}
+
+// closeLogs closes every log and writes the last checkpoint, with the mark of a
+// clean stop if nothing went wrong.
+func (e *Engine) closeLogs() error {
+	cps := make(map[logKey]partition.Checkpoint)
+	var errs []error
+	whole := true
+	for _, t := range e.Topics() {
+		for _, p := range t.parts() {
+			if p.log == nil {
+				whole = false
+				continue
+			}
+			cp, err := p.log.Close()
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			cps[logKey{t.id, p.index}] = cp
+		}
+	}
+	e.mu.RLock()
+	whole = whole && len(e.broken) == 0
+	e.mu.RUnlock()
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	e.checkpointMu.Lock()
+	defer e.checkpointMu.Unlock()
+	if err := e.checkpoint.save(e.fs, cps); err != nil {
+		return err
+	}
+	if !whole {
+		return nil // what could not be opened was not checked: the next start looks again
+	}
+	return e.checkpoint.markClean(e.fs)
+}
+
+// Topics lists the topics by name.
+func (e *Engine) Topics() []*Topic {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	list := make([]*Topic, 0, len(e.topics))
+	for _, t := range e.topics {
+		list = append(list, t)
+	}
+	slices.SortFunc(list, func(a, b *Topic) int { return strings.Compare(a.name, b.name) })
+	return list
+}
+
+// Topic finds a topic: ErrNoTopic where there is none.
+func (e *Engine) Topic(name string) (*Topic, error) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	switch t, ok := e.topics[name]; {
+	case e.closed:
+		return nil, ErrClosed
+	case ok:
+		return t, nil
+	}
+	if err := e.broken[name]; err != nil {
+		return nil, fmt.Errorf("topic %s: %w", name, err)
+	}
+	return nil, fmt.Errorf("topic %s: %w", name, ErrNoTopic)
+}

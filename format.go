@@ -1,0 +1,80 @@
+package varve
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/varvelog/varve/internal/twin"
+)
+
+// FormatVersion is the version of the data directory that this varve writes, and
+// the newest it reads. A newer directory is refused, untouched.
+const FormatVersion = 1
+
+type formatBody struct {
+	Version int `json:"version"`
+}
+
+// checkFormat reads the version without changing anything; fresh says that the
+// directory is empty and has still to be made one of varve's.
+func (e *Engine) checkFormat() (fresh bool, err error) {
+	doc, _, err := twin.Read(e.fs, formatName)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return true, e.checkEmpty()
+	case err != nil:
+		return false, err
+	}
+	if doc.Mended != "" {
+		e.log.Error("damaged metadata is restored from its copy", "what", doc.Mended)
+	}
+	var f formatBody
+	if err := json.Unmarshal(doc.Body, &f); err != nil {
+		return false, fmt.Errorf("%s: %w", e.fs.Path(formatName), err)
+	}
+	if f.Version > FormatVersion {
+		return false, &VersionError{Path: e.fs.Path("."), Found: f.Version, Supported: FormatVersion}
+	}
+	return doc.Mended != "", nil
+}
+
+// checkEmpty refuses a directory that has something in it and is not varve's. One
+// that has lost its version files but has topics is taken for version 1.
+func (e *Engine) checkEmpty() error {
+	entries, err := e.fs.ReadDir(".")
+	if err != nil {
+		return err
+	}
+	stranger := ""
+	for _, f := range entries {
+		switch {
+		case f.Name() == topicsName && f.IsDir():
+			return nil
+		case f.Name() == "lost+found" || f.Name() == lockName || strings.HasPrefix(f.Name(), "."):
+		case stranger == "":
+			stranger = f.Name()
+		}
+	}
+	if stranger != "" {
+		return fmt.Errorf("the directory has %q in it and is not a data directory of varve: name a new or an empty one", stranger)
+	}
+	return nil
+}
+
+// format makes the directory one of varve's, or mends its version files.
+func (e *Engine) format() error {
+	if err := e.fs.Mkdir(topicsName); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	body, err := json.Marshal(formatBody{FormatVersion})
+	if err != nil {
+		return err
+	}
+	if err := twin.Save(e.fs, formatName, 1, body); err != nil {
+		return err
+	}
+	return e.fs.SyncDir(".")
+}

@@ -1,0 +1,181 @@
+package varve
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/varvelog/varve/partition"
+	"github.com/varvelog/varve/retention"
+)
+
+// Times of the janitor.
+const (
+	janitorTick        = 100 * time.Millisecond
+	checkpointInterval = time.Second
+	// checkpointShare bounds what checkpoints cost: the next one waits this many
+	// times as long as the last one took.
+	checkpointShare = 20
+	// weakCheckpoint is how often logs of a level below fsync are in a checkpoint:
+	// it syncs them, which nobody asked for.
+	weakCheckpoint = 30 * time.Second
+)
+
+// janitor is the one goroutine that looks after all logs: it syncs those of level
+// interval, keeps checkpoints, rolls by age and applies retention.
+func (e *Engine) janitor(ctx context.Context) {
+	defer close(e.janitorDone)
+	tick := time.NewTicker(janitorTick)
+	defer tick.Stop()
+	start := time.Now()
+	nextCheckpoint, nextWeak, nextRetention := start.Add(checkpointInterval), start, start
+	flushed := make(map[*partition.Log]time.Time)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := time.Now()
+		e.flushIntervals(flushed, now)
+		if !now.Before(nextCheckpoint) {
+			weak := !now.Before(nextWeak)
+			if weak {
+				nextWeak = now.Add(weakCheckpoint)
+			}
+			if err := e.writeCheckpoint(weak); err != nil {
+				e.log.Warn("checkpoint failed: a crash would cost a longer start", "err", err)
+			}
+			nextCheckpoint = time.Now().Add(max(checkpointInterval, checkpointShare*time.Since(now)))
+		}
+		if !now.Before(nextRetention) {
+			if err := e.RunRetention(); err != nil && !errors.Is(err, ErrClosed) {
+				e.log.Error("retention failed, trying again later", "err", err)
+			}
+			nextRetention = time.Now().Add(e.opt.RetentionInterval)
+		}
+	}
+}
+
+// logs lists the logs of all partitions that are open.
+func (e *Engine) logs() []*partition.Log {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	var list []*partition.Log
+	for _, t := range e.topics {
+		for _, p := range t.parts() {
+			if p.log != nil {
+				list = append(list, p.log)
+			}
+		}
+	}
+	return list
+}
+
+// flushIntervals asks for a sync of every log of level interval that has
+// something to sync and whose interval has passed.
+func (e *Engine) flushIntervals(flushed map[*partition.Log]time.Time, now time.Time) {
+	for _, t := range e.Topics() {
+		every := t.config().flushEvery()
+		if every == 0 {
+			continue
+		}
+		for _, p := range t.parts() {
+			if p.log == nil || !p.log.Unsynced() {
+				continue
+			}
+			if now.Sub(flushed[p.log]) < every {
+				continue
+			}
+			flushed[p.log] = now
+			e.workers.Commit(p.log)
+		}
+	}
+}
+
+// writeCheckpoint makes logs durable and keeps where they stand, if anything has
+// changed since the last time; those of a level below fsync only if weak.
+func (e *Engine) writeCheckpoint(weak bool) error {
+	e.checkpointMu.Lock()
+	defer e.checkpointMu.Unlock()
+	cps := make(map[logKey]partition.Checkpoint)
+	changed := false
+	for _, t := range e.Topics() {
+		for _, p := range t.parts() {
+			key := logKey{t.id, p.index}
+			old, known := e.checkpoint.logs[key]
+			switch {
+			case p.log == nil || p.log.Failed() != nil || p.log.Closed():
+				if known {
+					cps[key] = old
+				}
+			case known && (p.log.CheckpointIsCurrent(&old) || !weak && p.log.Config().Level != Fsync):
+				cps[key] = old
+			default:
+				cp, err := p.log.Snapshot()
+				if err != nil {
+					e.log.Warn("partition is left out of the checkpoint", "partition", p.log.Name(), "err", err)
+					if known {
+						cps[key] = old
+					}
+					continue
+				}
+				cps[key], changed = cp, true
+			}
+		}
+	}
+	if !changed && len(cps) == len(e.checkpoint.logs) {
+		return nil
+	}
+	return e.checkpoint.save(e.fs, cps)
+}
+
+// RunRetention rolls what is due and removes what the limits of the topics and
+// the budget of the engine say, now. The engine does so by itself, every
+// Options.RetentionInterval.
+func (e *Engine) RunRetention() error {
+	e.mu.RLock()
+	closed := e.closed
+	e.mu.RUnlock()
+	if closed {
+		return ErrClosed
+	}
+	logs := e.logs()
+	var errs []error
+	for _, l := range logs {
+		if err := l.RollIfDue(); err != nil {
+			errs = append(errs, err)
+		}
+		n, err := l.Retain()
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if n > 0 {
+			e.log.Info("retention removed segments", "partition", l.Name(), "segments", n, "log start", l.Start())
+		}
+	}
+	if e.opt.MaxBytes > 0 {
+		errs = append(errs, e.keepBudget(logs))
+	}
+	return errors.Join(errs...)
+}
+
+// keepBudget removes the oldest segments of all logs until they fit the budget.
+func (e *Engine) keepBudget(logs []*partition.Log) error {
+	facts := make([][]retention.Segment, len(logs))
+	for i, l := range logs {
+		facts[i] = l.Facts()
+	}
+	var errs []error
+	for i, n := range retention.OverBudget(facts, e.opt.MaxBytes) {
+		if n == 0 {
+			continue
+		}
+		removed, err := logs[i].RemoveFirst(n)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		e.log.Info("budget removed segments", "partition", logs[i].Name(), "segments", removed, "log start", logs[i].Start())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,55 @@
+package varve
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Options are how an engine behaves. The zero value is right for production.
+type Options struct {
+	// Logger gets what happens beside the calls: recovery, retention, damage.
+	// Nil: slog.Default().
+	Logger *slog.Logger
+	// RetentionInterval is how often old segments are looked for. 0: 30 s.
+	RetentionInterval time.Duration
+	// MaxBytes is a budget for the log files of all topics together: above it the
+	// oldest segments of any topic go, as by retention. 0: none. Active segments
+	// never go for it, so it is kept to within segment.bytes a partition.
+	MaxBytes int64
+	// OpenFiles bounds how many segments hold a file open. A segment takes one
+	// descriptor and up to two mappings. 0: an eighth of the process's limit of
+	// descriptors, at most 4096. Fewer cost an open for a read of a cold segment.
+	OpenFiles int
+	// CacheBytes bounds the decompressed batches that readers share. 0: 64 MiB,
+	// negative: none, so that every reader decompresses for itself.
+	CacheBytes int64
+	// Clock is the wall clock, for timestamps and retention. Nil: time.Now. It may
+	// be set back: times of appends never are.
+	Clock func() time.Time
+}
+
+const (
+	defaultRetentionInterval = 30 * time.Second
+	defaultCacheBytes        = 64 << 20
+	maxOpenFiles             = 4096
+)
+
+// withDefaults fills in what was left zero.
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.RetentionInterval <= 0 {
+		o.RetentionInterval = defaultRetentionInterval
+	}
+	if o.OpenFiles <= 0 {
+		o.OpenFiles = min(fileLimit()/8, maxOpenFiles)
+	}
+	if o.CacheBytes == 0 {
+		o.CacheBytes = defaultCacheBytes
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	return o
+}

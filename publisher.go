@@ -1,0 +1,261 @@
+package varve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/varvelog/varve/record"
+)
+
+// Offset is the place of a record in its partition.
+type Offset = record.Offset
+
+// Record is what is published and what is read. When publishing, a timestamp of 0
+// becomes the time of the append; Partition and Offset are not looked at.
+type Record = record.Record
+
+// Header is one header of a record.
+type Header = record.Header
+
+// Place is where a record stands.
+type Place struct {
+	Partition int32
+	Offset    Offset
+}
+
+// PublisherOptions are how a publisher works. The zero value follows the topic.
+type PublisherOptions struct {
+	// Partitioner chooses the partition for records with a key. Nil: Murmur2.
+	// Records without a key go to one partition for a while, then to the next.
+	Partitioner Partitioner
+	// Codec compresses batches, unless the topic's compression.type names one:
+	// none, gzip, snappy, lz4, zstd. "": none.
+	Codec string
+	// Ack is when a publish is acknowledged. 0: the topic's durability. It changes
+	// when the caller is told, never what readers see.
+	Ack Durability
+	// MaxInFlight bounds the bytes of keys, values and headers that PublishAsync
+	// has taken and not acknowledged. 0: 32 MiB.
+	MaxInFlight int
+}
+
+const defaultMaxInFlight = 32 << 20
+
+// Publisher publishes to the partitions of a topic.
+//
+//	field       guarded by    written by
+//	topic, opt, codec, err   (immutable)   newPublisher
+//	sticky      atomic        publishes without a key
+//	inFlight, failed, free    mu    PublishAsync and its acknowledgements
+type Publisher struct {
+	topic *Topic
+	opt   PublisherOptions
+	codec record.Codec
+	err   error // of the options
+
+	sticky sticky
+
+	mu       sync.Mutex
+	inFlight int           // bytes
+	pending  int           // records
+	failed   error         // the first since the last Flush
+	free     chan struct{} // closed, and nil again, when something was acknowledged
+}
+
+func newPublisher(t *Topic, o PublisherOptions) *Publisher {
+	p := &Publisher{topic: t, opt: o}
+	if o.Partitioner == nil {
+		p.opt.Partitioner = Murmur2
+	}
+	if o.MaxInFlight <= 0 {
+		p.opt.MaxInFlight = defaultMaxInFlight
+	}
+	if o.Codec != "" {
+		p.codec, p.err = record.ParseCodec(o.Codec)
+	}
+	if o.Ack > Fsync {
+		p.err = fmt.Errorf("publisher: there is no durability %d", o.Ack)
+	}
+	return p
+}
+
+// choose picks the partition of a record.
+func (p *Publisher) choose(rec *Record) (*Partition, error) {
+	if p.err != nil {
+		return nil, p.err
+	}
+	list := p.topic.parts()
+	i := 0
+	switch {
+	case len(list) == 1:
+	case rec.Key == nil:
+		i = p.sticky.choose(weight(rec), len(list))
+	default:
+		if i = p.opt.Partitioner(rec.Key, len(list)); i < 0 || i >= len(list) {
+			return nil, fmt.Errorf("partitioner chose partition %d of %d: %w", i, len(list), ErrNoPartition)
+		}
+	}
+	return list[i], nil
+}
+
+// weight is the bytes of a record's content.
+func weight(rec *Record) int {
+	n := len(rec.Key) + len(rec.Value)
+	for i := range rec.Headers {
+		n += len(rec.Headers[i].Key) + len(rec.Headers[i].Value)
+	}
+	return n
+}
+
+// Publish appends one record and returns where it stands, once it is acknowledged.
+// Its bytes must not change until then.
+func (p *Publisher) Publish(ctx context.Context, rec Record) (Place, error) {
+	part, err := p.choose(&rec)
+	if err != nil {
+		return Place{Offset: -1}, err
+	}
+	r := newRequest()
+	r.one[0] = rec
+	off, err := part.publish(ctx, r, r.one[:], publishing{codec: p.codec, ack: p.opt.Ack, expect: -1})
+	return Place{part.index, off}, err
+}
+
+// PublishAll appends records, each to its partition. What goes to one partition
+// is one batch: all of it or nothing. The places are in the order of the records;
+// after an error, those that were not stored, or only maybe, have offset -1.
+func (p *Publisher) PublishAll(ctx context.Context, recs []Record) ([]Place, error) {
+	if len(recs) == 0 {
+		return nil, ErrNoRecords
+	}
+	places := make([]Place, len(recs))
+	groups := make(map[*Partition][]int)
+	var order []*Partition
+	for i := range recs {
+		part, err := p.choose(&recs[i])
+		if err != nil {
+			return nil, err
+		}
+		if groups[part] == nil {
+			order = append(order, part)
+		}
+		groups[part] = append(groups[part], i)
+		places[i] = Place{part.index, -1}
+	}
+	sent := make([]*request, len(order))
+	errs := make([]error, len(order))
+	for g, part := range order {
+		batch := make([]Record, 0, len(groups[part]))
+		for _, i := range groups[part] {
+			batch = append(batch, recs[i])
+		}
+		sent[g], errs[g] = part.send(ctx, newRequest(), batch, publishing{codec: p.codec, ack: p.opt.Ack, expect: -1})
+	}
+	for g, part := range order {
+		if errs[g] != nil {
+			continue
+		}
+		var base Offset
+		if base, errs[g] = part.await(ctx, sent[g]); errs[g] != nil {
+			continue
+		}
+		for n, i := range groups[part] {
+			places[i].Offset = base + Offset(n)
+		}
+	}
+	return places, errors.Join(errs...)
+}
+
+// PublishAsync appends one record without waiting for it. Records that follow
+// each other closely share a batch and a sync, and keep their order in their
+// partition. It blocks only while MaxInFlight is reached; its error then is that
+// of the context, and nothing was taken.
+//
+// done, unless nil, is called once, from a goroutine of the engine or from this
+// one before it returns; it must not block. The record's bytes must not change
+// until then. What cannot be published, a record that is too large for instance,
+// is told to done and to Flush alike.
+func (p *Publisher) PublishAsync(ctx context.Context, rec Record, done func(Place, error)) error {
+	part, err := p.choose(&rec)
+	if err != nil {
+		return err
+	}
+	bytes := weight(&rec)
+	if err := p.reserve(ctx, bytes); err != nil {
+		return err
+	}
+	r := newRequest()
+	r.one[0] = rec
+	r.told = func(off Offset, err error) {
+		if done != nil {
+			done(Place{part.index, off}, err)
+		}
+		p.release(bytes, err)
+	}
+	part.sendAsync(r, publishing{codec: p.codec, ack: p.opt.Ack, expect: -1})
+	return nil
+}
+
+// reserve waits until bytes more may be in flight. A record larger than the bound
+// may go alone.
+func (p *Publisher) reserve(ctx context.Context, bytes int) error {
+	for {
+		p.mu.Lock()
+		if p.pending == 0 || p.inFlight+bytes <= p.opt.MaxInFlight {
+			p.inFlight += bytes
+			p.pending++
+			p.mu.Unlock()
+			return ctx.Err()
+		}
+		free := p.waitLocked()
+		p.mu.Unlock()
+		select {
+		case <-free:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (p *Publisher) waitLocked() chan struct{} {
+	if p.free == nil {
+		p.free = make(chan struct{})
+	}
+	return p.free
+}
+
+func (p *Publisher) release(bytes int, err error) {
+	p.mu.Lock()
+	p.inFlight -= bytes
+	p.pending--
+	if p.failed == nil {
+		p.failed = err
+	}
+	if p.free != nil {
+		close(p.free)
+		p.free = nil
+	}
+	p.mu.Unlock()
+}
+
+// Flush waits until everything that PublishAsync has taken is acknowledged or has
+// failed, and returns the first failure since the last Flush.
+func (p *Publisher) Flush(ctx context.Context) error {
+	for {
+		p.mu.Lock()
+		if p.pending == 0 {
+			err := p.failed
+			p.failed = nil
+			p.mu.Unlock()
+			return err
+		}
+		free := p.waitLocked()
+		p.mu.Unlock()
+		select {
+		case <-free:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

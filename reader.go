@@ -1,0 +1,145 @@
+package varve
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/varvelog/varve/partition"
+)
+
+// Reader reads records on from a place, of one partition or of all partitions of
+// a topic. It belongs to one goroutine at a time. It holds no file and no
+// goroutine between calls, so that any number may be parked.
+//
+// What it cannot give is told once, and reading then goes on: behind a gap that
+// damage left (*CorruptError), or at the log start when retention or a trim went
+// past (*OutOfRangeError). Every other error ends it.
+type Reader struct {
+	cursors []*cursor
+	turn    int // whose records are handed out
+	waiter  *partition.Waiter
+	closed  bool
+}
+
+// Reader starts reading one partition.
+func (p *Partition) Reader(s Start) (*Reader, error) {
+	return newReader(context.Background(), []*Partition{p}, s)
+}
+
+// Reader starts reading all partitions that the topic has now. Records of one
+// partition come in order, those of different ones in any.
+func (t *Topic) Reader(s Start) (*Reader, error) {
+	return newReader(context.Background(), t.parts(), s)
+}
+
+func newReader(ctx context.Context, parts []*Partition, s Start) (*Reader, error) {
+	r := &Reader{waiter: partition.NewWaiter()}
+	for _, p := range parts {
+		next, err := s.resolve(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		r.cursors = append(r.cursors, &cursor{p: p, next: next})
+	}
+	return r, nil
+}
+
+// Next returns the next record; at the end it waits until there is one, or the
+// context ends. The record is the caller's to keep; its bytes must not be changed.
+func (r *Reader) Next(ctx context.Context) (Record, error) {
+	for {
+		rec, ok, err := r.Poll()
+		if ok || err != nil {
+			return rec, err
+		}
+		if err := r.wait(ctx); err != nil {
+			return Record{}, err
+		}
+	}
+}
+
+// Poll is Next without waiting: ok is false when there is nothing more now.
+func (r *Reader) Poll() (rec Record, ok bool, err error) {
+	if r.closed {
+		return Record{}, false, ErrClosed
+	}
+	for range r.cursors {
+		c := r.cursors[r.turn]
+		if ok, err = c.record(&rec); ok || err != nil {
+			return rec, ok, err
+		}
+		r.turn = (r.turn + 1) % len(r.cursors)
+	}
+	return Record{}, false, nil
+}
+
+// NextBatch returns the next whole batch as it is stored; it waits as Next does.
+// The first one may begin with records in front of where reading started. Control
+// batches, which hold no data, are among them.
+func (r *Reader) NextBatch(ctx context.Context) (Batch, error) {
+	for {
+		b, ok, err := r.PollBatch()
+		if ok || err != nil {
+			return b, err
+		}
+		if err := r.wait(ctx); err != nil {
+			return Batch{}, err
+		}
+	}
+}
+
+// PollBatch is NextBatch without waiting.
+func (r *Reader) PollBatch() (b Batch, ok bool, err error) {
+	if r.closed {
+		return Batch{}, false, ErrClosed
+	}
+	for range r.cursors {
+		c := r.cursors[r.turn]
+		if ok, err = c.wholeBatch(&b); ok || err != nil {
+			return b, ok, err
+		}
+		r.turn = (r.turn + 1) % len(r.cursors)
+	}
+	return Batch{}, false, nil
+}
+
+// Offset is the next offset that the reader will hand out of a partition; -1 for
+// one that it does not read.
+func (r *Reader) Offset(part int32) Offset {
+	for _, c := range r.cursors {
+		if c.p.index == part {
+			return c.next
+		}
+	}
+	return -1
+}
+
+// Close ends the reader: its calls return ErrClosed. It need not be called.
+func (r *Reader) Close() { r.closed = true }
+
+// wait parks until there may be something new in one of the partitions.
+func (r *Reader) wait(ctx context.Context) error {
+	parked := 0
+	ready := false
+	for _, c := range r.cursors {
+		if !c.p.log.Park(r.waiter, c.next) {
+			ready = true
+			break
+		}
+		parked++
+	}
+	defer func() {
+		for _, c := range r.cursors[:parked] {
+			c.p.log.Unpark(r.waiter)
+		}
+	}()
+	if ready {
+		return ctx.Err()
+	}
+	select {
+	case <-r.waiter.C:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for records: %w", ctx.Err())
+	}
+}

@@ -1,0 +1,315 @@
+package varve
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+
+	"github.com/varvelog/varve/internal/twin"
+	"github.com/varvelog/varve/partition"
+)
+
+// A topic is a directory under topics/. It is made under a name that no topic can
+// have and then renamed, and it is deleted by being renamed first, so that at no
+// moment a half-made or half-deleted topic bears its name:
+//
+//	topics/orders/topic.json, topic.json.copy   topicBody, see package twin
+//	topics/orders/0, 1, …                       its partitions
+//	topics/~new-UUID                            being made
+//	topics/~deleted-UUID                        being deleted
+const (
+	topicFile     = "topic.json"
+	newPrefix     = "~new-"
+	deletedPrefix = "~deleted-"
+)
+
+// maxPartitions bounds a topic: a number that is a slip of the finger should not
+// make a million directories.
+const maxPartitions = 100_000
+
+// topicBody is what is kept of a topic.
+type topicBody struct {
+	Name       string            `json:"name"`
+	ID         uuid.UUID         `json:"id"`
+	Partitions int               `json:"partitions"`
+	Config     map[string]string `json:"config"`
+}
+
+// TopicConfig is how a topic is made.
+type TopicConfig struct {
+	// Partitions is how many there are. 0: 1.
+	Partitions int
+	// Config sets configs, under Kafka's names; docs/configuration.md lists them.
+	Config map[string]string
+}
+
+// CreateTopic makes a topic. It is durable, whole, when it returns.
+func (e *Engine) CreateTopic(name string, c TopicConfig) (*Topic, error) {
+	e.catalogMu.Lock()
+	defer e.catalogMu.Unlock()
+	t, err := e.createTopic(name, c)
+	if err != nil {
+		return nil, fmt.Errorf("create topic: %w", err)
+	}
+	return t, nil
+}
+
+// EnsureTopic returns the topic of that name, which is made as c says where there
+// is none. One that is there is left as it is.
+func (e *Engine) EnsureTopic(name string, c TopicConfig) (*Topic, error) {
+	if t, err := e.Topic(name); !errors.Is(err, ErrNoTopic) {
+		return t, err
+	}
+	t, err := e.CreateTopic(name, c)
+	if errors.Is(err, ErrTopicExists) {
+		return e.Topic(name)
+	}
+	return t, err
+}
+
+func (e *Engine) createTopic(name string, c TopicConfig) (*Topic, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	if c.Partitions == 0 {
+		c.Partitions = 1
+	}
+	if c.Partitions < 0 || c.Partitions > maxPartitions {
+		return nil, &ConfigError{Key: "partitions", Value: strconv.Itoa(c.Partitions),
+			Reason: fmt.Sprintf("must be from 1 to %d", maxPartitions)}
+	}
+	cfg, err := parseConfig(c.Config)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.checkFree(name); err != nil {
+		return nil, err
+	}
+	id, err := uuid.NewRandom()
+	if err != nil {
+		return nil, err
+	}
+	body := topicBody{Name: name, ID: id, Partitions: c.Partitions, Config: maps.Clone(c.Config)}
+	if body.Config == nil {
+		body.Config = map[string]string{}
+	}
+	if err := e.makeTopicDir(body); err != nil {
+		return nil, err
+	}
+	t := newTopic(e, body, cfg, 1)
+	t.openPartitions(0, body.Partitions, nil, false)
+	e.mu.Lock()
+	e.topics[name] = t
+	e.mu.Unlock()
+	return t, nil
+}
+
+// checkFree says why a new topic cannot have the name.
+func (e *Engine) checkFree(name string) error {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if e.closed {
+		return ErrClosed
+	}
+	if _, ok := e.topics[name]; ok {
+		return fmt.Errorf("%s: %w", name, ErrTopicExists)
+	}
+	if err := e.broken[name]; err != nil {
+		return fmt.Errorf("%s: %w, but cannot be opened: %w", name, ErrTopicExists, err)
+	}
+	for other := range e.topics {
+		if collisionKey(other) == collisionKey(name) {
+			return &NameError{name, fmt.Sprintf("collides with topic %q: names must differ by more than case and '.' for '_'", other)}
+		}
+	}
+	return nil
+}
+
+// makeTopicDir makes the directory of a topic aside and renames it into place.
+func (e *Engine) makeTopicDir(body topicBody) error {
+	tmp := topicsName + "/" + newPrefix + body.ID.String()
+	err := e.fillTopicDir(tmp, body)
+	if err == nil {
+		err = e.fs.Rename(tmp, topicDir(body.Name))
+	}
+	if err != nil {
+		e.fs.RemoveAll(tmp)
+		return err
+	}
+	return e.fs.SyncDir(topicsName)
+}
+
+func (e *Engine) fillTopicDir(dir string, body topicBody) error {
+	if err := e.fs.Mkdir(dir); err != nil {
+		return err
+	}
+	for i := range body.Partitions {
+		if err := e.fs.Mkdir(dir + "/" + strconv.Itoa(i)); err != nil {
+			return err
+		}
+	}
+	if err := saveTopic(e, dir, body, 1); err != nil {
+		return err
+	}
+	return e.fs.SyncDir(dir)
+}
+
+func saveTopic(e *Engine, dir string, body topicBody, generation uint64) error {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	return twin.Save(e.fs, dir+"/"+topicFile, generation, data)
+}
+
+func topicDir(name string) string { return topicsName + "/" + name }
+
+// DeleteTopic deletes a topic and its records. Publishes under way and readers
+// get ErrClosed. It is durable when it returns; a new topic may take the name at
+// once, and has another id and none of the old records.
+func (e *Engine) DeleteTopic(name string) error {
+	e.catalogMu.Lock()
+	defer e.catalogMu.Unlock()
+	t, err := e.Topic(name)
+	if err != nil {
+		return fmt.Errorf("delete: %w", err)
+	}
+	e.mu.Lock()
+	delete(e.topics, name)
+	e.mu.Unlock()
+	for _, p := range t.parts() {
+		if p.log != nil {
+			p.log.Abandon()
+		}
+	}
+	gone := topicsName + "/" + deletedPrefix + t.id.String()
+	if err := e.fs.Rename(topicDir(name), gone); err != nil {
+		return fmt.Errorf("delete topic %s: %w", name, err)
+	}
+	if err := e.fs.SyncDir(topicsName); err != nil {
+		return fmt.Errorf("delete topic %s: %w", name, err)
+	}
+	if err := e.fs.RemoveAll(gone); err != nil {
+		e.log.Warn("cannot remove the files of a deleted topic, trying again at the next start", "topic", name, "err", err)
+	}
+	return nil
+}
+
+// loadTopics opens what is under topics/.
+func (e *Engine) loadTopics(clean bool) error {
+	entries, err := e.fs.ReadDir(topicsName)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := e.fs.Mkdir(topicsName); err != nil {
+			return err
+		}
+		return e.fs.SyncDir(".")
+	}
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, f := range entries {
+		name := f.Name()
+		switch {
+		case strings.HasPrefix(name, newPrefix) || strings.HasPrefix(name, deletedPrefix):
+			if err := e.fs.RemoveAll(topicsName + "/" + name); err != nil {
+				e.log.Warn("cannot remove a leftover", "path", e.fs.Path(topicsName+"/"+name), "err", err)
+			}
+		case checkName(name) != nil || !f.IsDir():
+			e.log.Warn("ignoring what is not a topic", "path", e.fs.Path(topicsName+"/"+name))
+		default:
+			names = append(names, name)
+		}
+	}
+	e.loadAll(names, clean)
+	return nil
+}
+
+// loadAll opens topics, several at a time: opening waits for the disk.
+func (e *Engine) loadAll(names []string, clean bool) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	ids := make(map[uuid.UUID]string)
+	for range min(2*runtime.GOMAXPROCS(0), len(names)) {
+		wg.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(names) {
+					return
+				}
+				t, err := e.loadTopic(names[i], clean)
+				e.mu.Lock()
+				if err == nil {
+					if other, ok := ids[t.id]; ok {
+						err = fmt.Errorf("has the id of topic %s: one of the two directories is a copy", other)
+					}
+					ids[t.id] = t.name
+				}
+				if err != nil {
+					e.broken[names[i]] = err
+					e.log.Error("cannot open a topic", "topic", names[i], "err", err)
+				} else {
+					e.topics[names[i]] = t
+				}
+				e.mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (e *Engine) loadTopic(name string, clean bool) (*Topic, error) {
+	file := topicDir(name) + "/" + topicFile
+	doc, err := twin.Load(e.fs, file)
+	if err != nil {
+		return nil, fmt.Errorf("%w: its partitions are untouched; bring back one of the two files", err)
+	}
+	if doc.Mended != "" {
+		e.log.Error("damaged metadata was restored from its copy", "topic", name, "what", doc.Mended)
+	}
+	var body topicBody
+	if err := json.Unmarshal(doc.Body, &body); err != nil {
+		return nil, fmt.Errorf("%s: %w", e.fs.Path(file), err)
+	}
+	if body.Name != name {
+		return nil, fmt.Errorf("%s is that of topic %q: the directory was renamed", e.fs.Path(file), body.Name)
+	}
+	if body.Partitions < 1 || body.Partitions > maxPartitions {
+		return nil, fmt.Errorf("%s: %d partitions", e.fs.Path(file), body.Partitions)
+	}
+	cfg, err := parseConfig(body.Config)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", e.fs.Path(file), err)
+	}
+	t := newTopic(e, body, cfg, doc.Generation)
+	t.openPartitions(0, body.Partitions, e.checkpoint.logs, clean)
+	return t, nil
+}
+
+// openLog opens one partition. One that cannot be opened is kept, and says why at
+// every call; the others serve.
+func (t *Topic) openLog(i int, logs map[logKey]partition.Checkpoint, clean bool) *Partition {
+	p := &Partition{topic: t, index: int32(i)}
+	var cp *partition.Checkpoint
+	if c, ok := logs[logKey{t.id, int32(i)}]; ok {
+		cp = &c
+	}
+	name := t.name + "/" + strconv.Itoa(i)
+	log, err := partition.Open(t.engine.env, name, topicDir(t.name)+"/"+strconv.Itoa(i), t.config().log, cp, clean)
+	if err != nil {
+		p.broken = err
+		t.engine.log.Error("cannot open a partition", "partition", name, "err", err)
+		return p
+	}
+	p.log = log
+	return p
+}
