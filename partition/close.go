@@ -4,17 +4,20 @@ import (
 	"fmt"
 
 	"github.com/varvelog/varve/record"
+	"github.com/varvelog/varve/segment"
 )
 
 // Snapshot makes everything appended so far durable and returns what a
 // checkpoint is to keep of the log. Appends go on beside it; a log that failed
 // has none.
-func (l *Log) Snapshot() (Checkpoint, error) {
+func (l *Log) Snapshot() (Checkpoint, error) { return l.snapshot((*segment.Segment).Snapshot) }
+
+func (l *Log) snapshot(of func(*segment.Segment) (segment.State, error)) (Checkpoint, error) {
 	for {
 		if err := l.Tidy(); err != nil {
 			return Checkpoint{}, err
 		}
-		cp, again, err := l.snapshotActive()
+		cp, again, err := l.snapshotActive(of)
 		if err != nil {
 			return Checkpoint{}, fmt.Errorf("checkpoint %s: %w", l.name, err)
 		}
@@ -33,14 +36,14 @@ func (l *Log) Snapshot() (Checkpoint, error) {
 
 // snapshotActive takes the state of the active segment; again says that it was
 // rolled since the others were tidied up.
-func (l *Log) snapshotActive() (cp Checkpoint, again bool, err error) {
+func (l *Log) snapshotActive(of func(*segment.Segment) (segment.State, error)) (cp Checkpoint, again bool, err error) {
 	l.appendMu.Lock()
 	defer l.appendMu.Unlock()
 	if len(l.unfinished) > 0 {
 		return cp, true, nil
 	}
 	cp = Checkpoint{Sparse: l.sparse.Load(), Epoch: l.epoch, LastTime: l.lastTime}
-	cp.Active, err = l.active.Snapshot()
+	cp.Active, err = of(l.active)
 	return cp, false, err
 }
 
@@ -50,7 +53,7 @@ func (l *Log) snapshotActive() (cp Checkpoint, again bool, err error) {
 // goroutine of the engine works for the log meanwhile.
 func (l *Log) Close() (Checkpoint, error) {
 	l.stop()
-	cp, err := l.Snapshot()
+	cp, err := l.snapshot((*segment.Segment).Rest)
 	if err != nil {
 		l.acks.fail(err)
 	}

@@ -206,10 +206,25 @@ func (s *Segment) reindex() (index.Mark, error) {
 // to it. The appender must be held off meanwhile: at most one page of each index
 // is written. The state may be kept once the segment has been synced.
 func (s *Segment) Snapshot() (State, error) {
+	return s.snapshot((*index.Active).Flush)
+}
+
+// Rest is the Snapshot of a clean stop: it leaves the index files such that Kafka
+// can open the segment too.
+func (s *Segment) Rest() (State, error) {
+	if s.Size() == 0 {
+		if _, err := s.fs.Stat(s.LogName()); err != nil {
+			return s.state(), nil // no file was made, so none is missing beside it
+		}
+	}
+	return s.snapshot((*index.Active).Rest)
+}
+
+func (s *Segment) snapshot(write func(*index.Active) (index.Mark, error)) (State, error) {
 	st := s.state()
 	switch a := s.active.Load(); {
 	case a != nil:
-		mark, err := a.Flush()
+		mark, err := write(a)
 		if err != nil {
 			return st, err
 		}
