@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/varvelog/varve/index"
 	"github.com/varvelog/varve/partition"
@@ -218,12 +217,4 @@ func (c *topicConfig) checkTime(ts, now int64) string {
 		return fmt.Sprintf("timestamp %d is further ahead than message.timestamp.after.max.ms = %d", ts, c.afterMax)
 	}
 	return ""
-}
-
-// flushEvery is the interval of a topic of level interval, 0 of any other.
-func (c *topicConfig) flushEvery() time.Duration {
-	if c.log.Level != Interval {
-		return 0
-	}
-	return c.log.FlushInterval
 }

@@ -29,7 +29,6 @@ func (e *Engine) janitor(ctx context.Context) {
 	defer tick.Stop()
 	start := time.Now()
 	nextCheckpoint, nextWeak, nextRetention := start.Add(checkpointInterval), start, start
-	flushed := make(map[*partition.Log]time.Time)
 	for {
 		select {
 		case <-ctx.Done():
@@ -37,7 +36,11 @@ func (e *Engine) janitor(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := time.Now()
-		e.flushIntervals(flushed, now)
+		for _, l := range e.logs() {
+			if l.FlushDue() {
+				e.workers.Commit(l)
+			}
+		}
 		if !now.Before(nextCheckpoint) {
 			weak := !now.Before(nextWeak)
 			if weak {
@@ -70,27 +73,6 @@ func (e *Engine) logs() []*partition.Log {
 		}
 	}
 	return list
-}
-
-// flushIntervals asks for a sync of every log of level interval that has
-// something to sync and whose interval has passed.
-func (e *Engine) flushIntervals(flushed map[*partition.Log]time.Time, now time.Time) {
-	for _, t := range e.Topics() {
-		every := t.config().flushEvery()
-		if every == 0 {
-			continue
-		}
-		for _, p := range t.parts() {
-			if p.log == nil || !p.log.Unsynced() {
-				continue
-			}
-			if now.Sub(flushed[p.log]) < every {
-				continue
-			}
-			flushed[p.log] = now
-			e.workers.Commit(p.log)
-		}
-	}
 }
 
 // writeCheckpoint makes logs durable and keeps where they stand, if anything has

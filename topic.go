@@ -111,12 +111,13 @@ func (t *Topic) Alter(set map[string]string, unset ...string) error {
 		return fmt.Errorf("alter topic %s: %w", t.name, err)
 	}
 	t.cfg.Store(&topicState{cfg, config})
+	var errs []error
 	for _, p := range t.parts() {
 		if p.log != nil {
-			p.log.Configure(cfg.log)
+			errs = append(errs, p.log.Configure(cfg.log))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // AddPartitions raises the number of partitions to total. Keys that went to one

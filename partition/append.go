@@ -23,8 +23,8 @@ type Append struct {
 	// Batch is a finished batch instead of records. It is stored as it is, but
 	// for base offset, leader epoch and, on a topic of append time, the time.
 	Batch *record.Batch
-	// KeepOffsets stores Batch under the offsets it has, which may leave a gap
-	// behind the end of the log: for copies of another log.
+	// KeepOffsets stores Batch under the offsets it has: for copies of another log.
+	// They may leave a gap behind the end of a log that AllowGaps was called on.
 	KeepOffsets bool
 	// Expect is the next offset the log must have, or negative.
 	Expect record.Offset

@@ -103,11 +103,12 @@ type Log struct {
 	acks    acks
 	waiters waiters
 
-	stats  stats
-	sparse atomic.Bool // offsets may have gaps: an imported or compacted log
-	closed atomic.Bool
-	gone   atomic.Bool // the topic is deleted: nothing is written any more
-	failed atomic.Pointer[error]
+	stats     stats
+	lastFlush atomic.Int64 // milliseconds, see FlushDue
+	sparse    atomic.Bool  // offsets may have gaps: an imported or compacted log
+	closed    atomic.Bool
+	gone      atomic.Bool // the topic is deleted: nothing is written any more
+	failed    atomic.Pointer[error]
 }
 
 // Name is topic and number, as in messages.
@@ -128,16 +129,25 @@ func (l *Log) LogEnd() record.Offset { return record.Offset(l.logEnd.Load()) }
 // Config is how the log behaves now. It must not be changed.
 func (l *Log) Config() *Config { return l.config.Load() }
 
-// Configure changes how the log behaves from now on.
-func (l *Log) Configure(c Config) {
+// Configure changes how the log behaves from now on. A change of level brings the
+// published end to where the new level has it: up at once from fsync to a weaker
+// one; the other way by a sync, before it returns, so that nothing readers have
+// seen can be lost any more.
+func (l *Log) Configure(c Config) error {
+	l.appendMu.Lock()
 	old := l.config.Swap(&c)
 	if old.Level == Fsync && c.Level != Fsync {
-		l.appendMu.Lock()
+		for _, s := range l.unfinished {
+			s.Show(s.Size())
+		}
 		l.active.Show(l.active.Size())
-		l.showAllLocked()
 		l.publish(l.LogEnd())
-		l.appendMu.Unlock()
 	}
+	l.appendMu.Unlock()
+	if old.Level != Fsync && c.Level == Fsync {
+		return l.SyncRound()
+	}
+	return nil
 }
 
 // Failed is nil, or the error that every append gets since the disk failed the

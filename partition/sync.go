@@ -69,12 +69,20 @@ func (l *Log) beginRound() round {
 	return r
 }
 
-// showAllLocked makes rolled segments visible to their end.
-func (l *Log) showAllLocked() {
-	for _, s := range l.unfinished {
-		s.Show(s.Size())
-	}
-}
-
 // Unsynced says whether a power cut could take something.
 func (l *Log) Unsynced() bool { return l.DurableEnd() < l.LogEnd() }
+
+// FlushDue says, on level interval, that something has waited for a sync long
+// enough. The answer is given once an interval.
+func (l *Log) FlushDue() bool {
+	cfg := l.Config()
+	if cfg.Level != Interval || !l.Unsynced() {
+		return false
+	}
+	now, last := l.env.Now(), l.lastFlush.Load()
+	if now >= last && now-last < cfg.FlushInterval.Milliseconds() {
+		return false
+	}
+	l.lastFlush.Store(now)
+	return true
+}

@@ -78,7 +78,7 @@ func (l *Log) Trim(before record.Offset) (record.Offset, error) {
 			return start, err
 		}
 	}
-	if err := l.rollIfBelow(before); err != nil {
+	if _, err := l.rollAt(before); err != nil {
 		return l.Start(), err
 	}
 	l.removeBelowStart()
@@ -98,15 +98,15 @@ func (l *Log) moveStart(to record.Offset) error {
 	return nil
 }
 
-// rollIfBelow rolls the active segment when all it holds is below the log
-// start, so that its bytes can go too.
-func (l *Log) rollIfBelow(start record.Offset) error {
+// rollAt rolls the active segment if the log ends at end, so that all there is
+// below can go; false when it has grown beyond.
+func (l *Log) rollAt(end record.Offset) (bool, error) {
 	l.appendMu.Lock()
 	defer l.appendMu.Unlock()
-	if l.active.Size() == 0 || l.LogEnd() > start || l.Failed() != nil {
-		return nil
+	if l.LogEnd() != end || l.Failed() != nil {
+		return false, nil
 	}
-	return l.rollLocked(l.LogEnd())
+	return true, l.rollLocked(end)
 }
 
 // Retain applies the limits of the log: segments that age or size says go, go,
@@ -141,15 +141,36 @@ func (l *Log) removeFirst(facts []retention.Segment, n int) (int, error) {
 	for n > 0 && facts[n-1].Next > l.End() {
 		n--
 	}
-	if n > 0 {
-		if err := l.rollIfBelow(facts[n-1].Next); err != nil {
+	if n == len(facts) { // the active one too, unless it has grown meanwhile
+		rolled, err := l.rollAt(facts[n-1].Next)
+		if err != nil {
 			return 0, err
 		}
+		if !rolled {
+			n--
+		}
+	}
+	if n > 0 && facts[n-1].Next > l.Start() {
 		if err := l.moveStart(facts[n-1].Next); err != nil {
 			return 0, err
 		}
 	}
 	return l.removeBelowStart(), nil
+}
+
+// AllowGaps makes the log one whose offsets may have gaps, for good: a jump is
+// then no damage.
+func (l *Log) AllowGaps() error {
+	l.trimMu.Lock()
+	defer l.trimMu.Unlock()
+	if l.sparse.Load() {
+		return nil
+	}
+	if err := l.meta.save(l, metadataBody{LogStart: l.Start(), Sparse: true}); err != nil {
+		return fmt.Errorf("allow gaps in %s: %w", l.name, err)
+	}
+	l.sparse.Store(true)
+	return nil
 }
 
 // removeBelowStart takes the segments that lie wholly below the log start out of

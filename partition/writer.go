@@ -180,7 +180,7 @@ func (w *writer) addBatch(a *Append) error {
 		return &TooLargeError{Size: b.Size(), Limit: w.cfg.MaxBatchBytes}
 	}
 	if a.KeepOffsets {
-		if b.BaseOffset < w.next {
+		if b.BaseOffset < w.next || (b.BaseOffset > w.next && !w.l.sparse.Load()) {
 			return &ConflictError{Expected: b.BaseOffset, Next: w.next}
 		}
 		w.next = b.BaseOffset
@@ -218,7 +218,7 @@ func (w *writer) place(b *record.Batch, p part, of []*Append) {
 	if w.rollBefore(b) {
 		w.flush()
 		if w.err == nil {
-			w.roll(b.BaseOffset)
+			w.err = w.roll(b)
 		}
 	}
 	if w.err != nil {
@@ -243,7 +243,7 @@ func (w *writer) rollBefore(b *record.Batch) bool {
 	if size == 0 {
 		return false
 	}
-	if size+int64(b.Size()) > w.cfg.SegmentBytes || w.seg.Full(w.bytes+int64(b.Size()), b.LastOffset()) != "" {
+	if size+int64(b.Size()) > w.cfg.SegmentBytes || w.seg.IndexFull() || !w.seg.Fits(w.bytes+int64(b.Size()), b.LastOffset()) {
 		return true
 	}
 	facts := activeFacts(w.seg)
@@ -260,13 +260,16 @@ func (w *writer) rollBefore(b *record.Batch) bool {
 	return retention.RollDue(facts, w.cfg.SegmentAge, w.now)
 }
 
-// roll makes a new active segment that starts at base. Where that fails the log
-// goes on with the old one, and what cannot go there fails at its write.
-func (w *writer) roll(base record.Offset) {
-	if err := w.l.rollLocked(base); err != nil {
-		w.l.log.Warn("cannot roll", "partition", w.l.name, "at", base, "err", err)
+// roll makes a new active segment for b to start. Where that cannot be done the
+// log goes on with the old one, if b can be there at all.
+func (w *writer) roll(b *record.Batch) error {
+	err := w.l.rollLocked(b.BaseOffset)
+	if err != nil && w.seg.Fits(int64(b.Size()), b.LastOffset()) {
+		w.l.log.Warn("cannot roll, going on with the segment", "partition", w.l.name, "segment", w.seg.Path(), "err", err)
+		return nil
 	}
 	w.seg = w.l.active
+	return err
 }
 
 // flush writes the complete batches.
@@ -276,11 +279,7 @@ func (w *writer) flush() {
 	}
 	w.gather()
 	last := w.entries[len(w.entries)-1].Last
-	err := w.writable(last)
-	if err == nil {
-		err = w.seg.Append(w.bufs, w.entries, w.now)
-	}
-	if err != nil {
+	if err := w.seg.Append(w.bufs, w.entries, w.now); err != nil {
 		w.err = fmt.Errorf("append %s at offset %d: %w", w.l.name, w.entries[0].Base, err)
 		w.l.noteFailure(w.seg)
 		for _, a := range w.wrote {
@@ -311,14 +310,6 @@ func (w *writer) gather() {
 	if start >= 0 {
 		w.bufs = append(w.bufs, w.arena[start:w.parts[len(w.parts)-1].end])
 	}
-}
-
-// writable keeps bytes out of a segment that could not be rolled away from.
-func (w *writer) writable(last record.Offset) error {
-	if why := w.seg.Full(w.bytes, last); why != "" {
-		return fmt.Errorf("segment %s is full (%s) and a new one cannot be made", w.seg.Path(), why)
-	}
-	return nil
 }
 
 // appended notes that all batches are in the file, up to end.

@@ -96,23 +96,21 @@ func (s *Segment) note(e *Entry) {
 	s.size.Add(int64(e.Size))
 }
 
-// Full says why the segment cannot take a batch of size bytes that ends at
-// last, or "" when it can: a position or a relative offset would pass 31 bits
-// (KAFKA-4451), or an index has no room for one more entry. The caller rolls.
-func (s *Segment) Full(size int64, last record.Offset) string {
-	if s.size.Load() == 0 {
-		return ""
+// Fits says whether size more bytes, the last batch of which ends at last, can be
+// in this segment at all: neither a position nor a relative offset may pass 31
+// bits (KAFKA-4451). A batch of any size fits an empty segment.
+func (s *Segment) Fits(size int64, last record.Offset) bool {
+	if int64(last-s.base) > math.MaxInt32 {
+		return false
 	}
-	switch {
-	case s.size.Load()+size > math.MaxInt32:
-		return "position"
-	case int64(last-s.base) > math.MaxInt32:
-		return "relative offset"
-	}
-	if a := s.active.Load(); a != nil && a.Full() {
-		return "index"
-	}
-	return ""
+	return s.size.Load() == 0 || s.size.Load()+size <= math.MaxInt32
+}
+
+// IndexFull says that an index has no room for one more entry by its limit, so
+// that it is time to roll.
+func (s *Segment) IndexFull() bool {
+	a := s.active.Load()
+	return s.size.Load() > 0 && a != nil && a.Full()
 }
 
 // Sync makes everything written so far durable. It may run beside an append,
