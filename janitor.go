@@ -9,13 +9,20 @@ import (
 	"github.com/varvelog/varve/retention"
 )
 
-// Times of the janitor.
+// job is something the janitor does again and again.
+type job struct {
+	every time.Duration
+	next  time.Time
+	run   func()
+}
+
 const (
-	janitorTick        = 100 * time.Millisecond
+	janitorTick = 100 * time.Millisecond
+	// jobShare bounds what a job costs: it waits this many times as long as it took.
+	jobShare = 20
+
+	measureInterval    = time.Second
 	checkpointInterval = time.Second
-	// checkpointShare bounds what checkpoints cost: the next one waits this many
-	// times as long as the last one took.
-	checkpointShare = 20
 	// weakCheckpoint is how often logs of a level below fsync are in a checkpoint:
 	// it syncs them, which nobody asked for.
 	weakCheckpoint = 30 * time.Second
@@ -27,36 +34,52 @@ func (e *Engine) janitor(ctx context.Context) {
 	defer close(e.janitorDone)
 	tick := time.NewTicker(janitorTick)
 	defer tick.Stop()
-	start := time.Now()
-	nextCheckpoint, nextWeak, nextRetention := start.Add(checkpointInterval), start, start
+	jobs := []*job{
+		{every: janitorTick, run: e.flushIntervals},
+		{every: measureInterval, run: e.measure},
+		{every: e.opt.RetentionInterval, run: e.retain},
+		{every: checkpointInterval, run: func() { e.keepCheckpoint(false) }},
+		{every: weakCheckpoint, run: func() { e.keepCheckpoint(true) }},
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		now := time.Now()
-		for _, l := range e.logs() {
-			if l.FlushDue() {
-				e.workers.Commit(l)
+		for _, j := range jobs {
+			if now := time.Now(); !now.Before(j.next) {
+				j.run()
+				j.next = now.Add(max(j.every, jobShare*time.Since(now)))
 			}
 		}
-		if !now.Before(nextCheckpoint) {
-			weak := !now.Before(nextWeak)
-			if weak {
-				nextWeak = now.Add(weakCheckpoint)
-			}
-			if err := e.writeCheckpoint(weak); err != nil {
-				e.log.Warn("checkpoint failed: a crash would cost a longer start", "err", err)
-			}
-			nextCheckpoint = time.Now().Add(max(checkpointInterval, checkpointShare*time.Since(now)))
+	}
+}
+
+// flushIntervals asks for a sync of the logs of level interval that are due.
+func (e *Engine) flushIntervals() {
+	for _, l := range e.logs() {
+		if l.FlushDue() {
+			e.workers.Commit(l)
 		}
-		if !now.Before(nextRetention) {
-			if err := e.RunRetention(); err != nil && !errors.Is(err, ErrClosed) {
-				e.log.Error("retention failed, trying again later", "err", err)
-			}
-			nextRetention = time.Now().Add(e.opt.RetentionInterval)
-		}
+	}
+}
+
+func (e *Engine) measure() {
+	for _, l := range e.logs() {
+		l.Measure()
+	}
+}
+
+func (e *Engine) retain() {
+	if err := e.RunRetention(); err != nil && !errors.Is(err, ErrClosed) {
+		e.log.Error("retention failed, trying again later", "err", err)
+	}
+}
+
+func (e *Engine) keepCheckpoint(weak bool) {
+	if err := e.writeCheckpoint(weak); err != nil {
+		e.log.Warn("checkpoint failed: a crash would cost a longer start", "err", err)
 	}
 }
 

@@ -104,6 +104,7 @@ type Log struct {
 	waiters waiters
 
 	stats     stats
+	rates     rates
 	lastFlush atomic.Int64 // milliseconds, see FlushDue
 	sparse    atomic.Bool  // offsets may have gaps: an imported or compacted log
 	closed    atomic.Bool

@@ -37,6 +37,7 @@ type Stats struct {
 	Bytes                          int64 // of all log files
 	Segments                       []SegmentStats
 	Counters                       Counters
+	Rates                          Rates
 }
 
 // SegmentStats is one segment.
@@ -60,7 +61,7 @@ type Counters struct {
 func (l *Log) Stats() Stats {
 	st := Stats{
 		Start: l.Start(), End: l.End(), DurableEnd: l.DurableEnd(), LogEnd: l.LogEnd(),
-		Counters: l.Counters(),
+		Counters: l.Counters(), Rates: l.Rates(),
 	}
 	l.appendMu.Lock()
 	st.Epoch = l.epoch
