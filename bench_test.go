@@ -204,3 +204,26 @@ func BenchmarkTailLatency(b *testing.B) {
 		<-got
 	}
 }
+
+// Many readers at once over the same segments: no lock is on their path, as
+// -mutexprofile shows.
+func BenchmarkReadParallel(b *testing.B) {
+	p := benchPartition(b, map[string]string{"durability": "os", "segment.bytes": "1048576"})
+	recs := benchRecords(100)
+	for range 1000 {
+		if _, err := p.Publish(context.Background(), recs...); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			for _, err := range p.Records(context.Background(), varve.Earliest()) {
+				if err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		}
+	})
+}

@@ -1,14 +1,8 @@
 package partition
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"strconv"
-	"strings"
 
-	"github.com/varvelog/varve/internal/twin"
 	"github.com/varvelog/varve/record"
 	"github.com/varvelog/varve/segment"
 )
@@ -75,57 +69,6 @@ func (o *opening) run() error {
 		return err
 	}
 	return o.finish()
-}
-
-// listSegments finds the log files, and names what does not belong here.
-func (l *Log) listSegments() ([]record.Offset, error) {
-	entries, err := l.env.FS.ReadDir(l.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		l.log.Error("partition directory is missing, making it anew", "partition", l.name, "dir", l.env.FS.Path(l.dir))
-		return nil, l.env.FS.Mkdir(l.dir)
-	}
-	if err != nil {
-		return nil, err
-	}
-	var bases []record.Offset
-	for _, e := range entries {
-		base, ok := parseLogName(e.Name())
-		switch {
-		case ok && e.Type().IsRegular():
-			bases = append(bases, base)
-		case ok || !ours(e.Name()):
-			l.log.Warn("ignoring what does not belong into a partition", "partition", l.name,
-				"path", l.env.FS.Path(l.dir+"/"+e.Name()))
-		case strings.HasSuffix(e.Name(), tmpSuffix):
-			l.env.FS.Remove(l.dir + "/" + e.Name())
-		}
-	}
-	return bases, nil // names of 20 digits are sorted as numbers
-}
-
-// parseLogName reads the base offset out of the name of a log file.
-func parseLogName(name string) (record.Offset, bool) {
-	digits, ok := strings.CutSuffix(name, segment.LogSuffix)
-	if !ok || len(digits) != 20 || strings.Trim(digits, "0123456789") != "" {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(digits, 10, 64)
-	return record.Offset(n), err == nil
-}
-
-// ours says whether a name is one that varve, or Kafka, gives to a file of a
-// partition that is not a log file.
-func ours(name string) bool {
-	switch strings.TrimSuffix(strings.TrimSuffix(name, tmpSuffix), twin.CopySuffix) {
-	case sealsName, metadataName, epochsName, "partition.metadata":
-		return true
-	}
-	for _, suffix := range []string{segment.IndexSuffix, segment.TimeIndexSuffix, ".snapshot", ".txnindex"} {
-		if _, ok := parseLogName(strings.TrimSuffix(name, suffix) + segment.LogSuffix); ok && strings.HasSuffix(name, suffix) {
-			return true
-		}
-	}
-	return false
 }
 
 // loadStart finds the log start: in the checkpoint after a clean stop, in the
@@ -221,102 +164,6 @@ func (o *opening) activeIsWhole() bool {
 	return err == nil && info.Size() == int64(o.known.Size)
 }
 
-// isDamage tells damage from a torn end, for a file that stops making sense
-// before its end. It is damage where the file is known to have been on stable
-// storage: it was rolled before the last checkpoint, or a segment behind it was
-// finished. Above the checkpoint, on a topic that acknowledges before it syncs,
-// whatever follows the bad place is as uncertain as the bad place itself: what a
-// crash takes is a suffix. On a topic that syncs first, batches in a later file
-// say that this one was durable.
-func (o *opening) isDamage(base record.Offset) bool {
-	if o.clean || (o.cp != nil && base < o.known.Base) {
-		return true
-	}
-	for _, later := range o.bases[1:] {
-		if _, sealed := o.seals[later]; sealed {
-			return true
-		}
-	}
-	return len(o.bases) > 1 && (o.cp == nil || o.l.Config().Level == Fsync)
-}
-
-func (o *opening) nextBase(base record.Offset) record.Offset {
-	if len(o.bases) > 1 {
-		return o.bases[1]
-	}
-	return max(o.known.Next, base)
-}
-
-// dropEmptyTail removes the last files while they hold no batch at all and are
-// not known to have held one: a roll of which only the name reached the disk.
-func (o *opening) dropEmptyTail() error {
-	for n := len(o.bases); n > 1 && !o.clean; n-- {
-		base := o.bases[n-1]
-		if _, sealed := o.seals[base]; sealed || base <= o.known.Base {
-			return nil
-		}
-		empty, err := o.holdsNoBatch(base)
-		if err != nil || !empty {
-			return err
-		}
-		if err := o.drop(base); err != nil {
-			return err
-		}
-		o.bases = o.bases[:n-1]
-	}
-	return nil
-}
-
-func (o *opening) holdsNoBatch(base record.Offset) (bool, error) {
-	f, err := o.l.env.FS.OpenFile(o.logName(base), os.O_RDONLY)
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return false, err
-	}
-	sc := segment.NewScanner(f, 0, record.Pos(size))
-	if sc.Next() {
-		return false, nil
-	}
-	var d *segment.Damage
-	if err := sc.Err(); err != nil && !errors.As(err, &d) {
-		return false, err
-	}
-	return true, nil
-}
-
-// dropBehind removes the files behind the one being taken, in which the log is
-// cut.
-func (o *opening) dropBehind() error {
-	for len(o.bases) > 1 {
-		last := o.bases[len(o.bases)-1]
-		if err := o.drop(last); err != nil {
-			return err
-		}
-		o.bases = o.bases[:len(o.bases)-1]
-	}
-	return nil
-}
-
-func (o *opening) drop(base record.Offset) error {
-	o.l.log.Warn("removing a segment behind the end of the log", "partition", o.l.name,
-		"path", o.l.env.FS.Path(o.logName(base)))
-	name := o.l.dir + "/" + segment.FileName(base)
-	for _, suffix := range []string{segment.IndexSuffix, segment.TimeIndexSuffix, segment.LogSuffix} {
-		if err := o.l.env.FS.Remove(name + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
-}
-
-func (o *opening) logName(base record.Offset) string {
-	return o.l.dir + "/" + segment.FileName(base) + segment.LogSuffix
-}
-
 // checkOverlap refuses a directory in which two files claim an offset: which of
 // them is right is not for a program to guess.
 func (o *opening) checkOverlap() error {
@@ -361,8 +208,8 @@ func (o *opening) finish() error {
 	}
 	l.start.Store(int64(max(l.Start(), o.firstAbove())))
 	l.epoch = epoch
-	if !o.clean && (end > 0 || o.cp != nil) {
-		l.epoch++
+	if !o.clean {
+		l.epoch++ // also of an empty log: readers may have seen what is gone
 	}
 	if err := o.ensureActive(end); err != nil {
 		return err
@@ -402,26 +249,5 @@ func (o *opening) ensureActive(end record.Offset) error {
 	}
 	l.active = segment.OpenActive(l.env.FS, l.env.Files, l.dir, segment.State{Base: end}, l.segmentOptions())
 	l.appendSegmentLocked(l.active)
-	return nil
-}
-
-// load reads the metadata; a log that was never trimmed has none.
-func (m *metadata) load(l *Log) error {
-	name := l.dir + "/" + metadataName
-	doc, err := twin.Load(l.env.FS, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if doc.Mended != "" {
-		l.log.Error("damaged metadata was restored from its copy", "partition", l.name, "what", doc.Mended)
-	}
-	body, err := decodeMetadata(doc.Body)
-	if err != nil {
-		return fmt.Errorf("%s: %w", l.env.FS.Path(name), err)
-	}
-	m.generation, m.body = doc.Generation, body
 	return nil
 }

@@ -1,64 +1,13 @@
 package partition
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 
-	"github.com/varvelog/varve/internal/twin"
 	"github.com/varvelog/varve/record"
 	"github.com/varvelog/varve/retention"
 	"github.com/varvelog/varve/segment"
 )
-
-const metadataName = "partition.json"
-
-// metadata is what cannot be derived of a log: kept in two files, see package
-// twin.
-type metadata struct {
-	generation uint64
-	body       metadataBody
-}
-
-type metadataBody struct {
-	LogStart record.Offset `json:"logStart"`
-	// Sparse says that offsets may have gaps, so that a jump is no damage.
-	Sparse bool `json:"sparse,omitempty"`
-}
-
-func decodeMetadata(data []byte) (metadataBody, error) {
-	var b metadataBody
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&b); err != nil {
-		return b, err
-	}
-	if b.LogStart < 0 {
-		return b, fmt.Errorf("log start %d is negative", b.LogStart)
-	}
-	return b, nil
-}
-
-// save writes a new state, after reading the last one where a clean start did
-// without.
-func (m *metadata) save(l *Log, body metadataBody) error {
-	if m.generation == 0 {
-		if err := m.load(l); err != nil {
-			return err
-		}
-	}
-	data, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	if err := twin.Save(l.env.FS, l.dir+"/"+metadataName, m.generation+1, data); err != nil {
-		return err
-	}
-	m.generation++
-	m.body = body
-	return nil
-}
 
 // Trim drops every record below before and returns the log start, which is
 // before or, where more was gone already, above. It is durable when it returns;

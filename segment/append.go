@@ -21,6 +21,9 @@ type Entry struct {
 	Size         int // bytes
 	MaxTimestamp int64
 	Epoch        record.Epoch
+	// AppendTime is when it was appended, in ms, where the batch itself says so;
+	// 0 else. Append knows better.
+	AppendTime int64
 }
 
 // uncovered writes the header bytes that the checksum of the batch leaves out.
@@ -35,10 +38,14 @@ func (e *Entry) uncovered() [17]byte {
 
 // entryOf is the entry of a batch as it stands in a file.
 func entryOf(b *record.Batch) Entry {
-	return Entry{
+	e := Entry{
 		Base: b.BaseOffset, Last: b.LastOffset(), Size: b.Size(),
 		MaxTimestamp: b.MaxTimestamp, Epoch: b.LeaderEpoch,
 	}
+	if b.Attributes.LogAppendTime() {
+		e.AppendTime = b.MaxTimestamp
+	}
+	return e
 }
 
 // Append writes whole batches at the end of the file; bufs together are the
@@ -87,6 +94,9 @@ func (s *Segment) note(e *Entry) {
 	}
 	if e.MaxTimestamp > s.maxTimestamp.Load() {
 		s.maxTimestamp.Store(e.MaxTimestamp)
+	}
+	if e.AppendTime > s.LastAppend() {
+		s.lastAppend.Store(e.AppendTime)
 	}
 	head := e.uncovered()
 	s.headerSum.Store(crc32.Update(s.headerSum.Load(), castagnoli, head[:]))

@@ -37,14 +37,17 @@ func (s *Segment) Read(buf []byte, most int, from, end record.Offset, at record.
 		return Chunk{}, s.missing(err)
 	}
 	defer h.unpin()
-	r := reading{s: s, h: h, buf: buf[:0], most: int64(max(most, minRead)), from: from, end: end, pos: at, limit: record.Pos(s.visible.Load())}
+	r := reading{s: s, h: h, buf: buf[:0], most: int64(max(most, minRead)), from: from, end: end, pos: max(at, 0), limit: record.Pos(s.visible.Load())}
 	r.chain = s.chain()
-	if at < 0 {
+	switch {
+	case at < 0 && from <= s.base: // who reads on from the segment before needs no index
+		r.chain.Exact = r.chain.Dense
+	case at < 0:
 		e := s.lookup(h, from)
 		r.pos = e.Pos
 		r.chain.Exact = r.chain.Dense && e.Pos == 0
 		r.indexed = e
-	} else {
+	default:
 		r.chain.Next = from
 		r.chain.Exact = r.chain.Dense
 	}

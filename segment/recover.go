@@ -112,7 +112,8 @@ func (s *Segment) scanTail(h *handle, end record.Pos) (*Torn, error) {
 }
 
 // noteTimes fills in when recovered batches were appended: not later than the
-// file was last changed.
+// file was last changed. Those that carry the time of their append say it
+// themselves, see note.
 func (s *Segment) noteTimes(st State) {
 	info, err := s.fs.Stat(s.LogName())
 	if err != nil {
@@ -122,7 +123,7 @@ func (s *Segment) noteTimes(st State) {
 	if st.FirstAppend == 0 {
 		s.firstAppend.Store(changed)
 	}
-	s.lastAppend.Store(max(st.LastAppend, changed))
+	s.lastAppend.Store(max(s.LastAppend(), changed))
 }
 
 // Settle cuts what is torn and makes the rest durable. Bytes above the known
@@ -163,8 +164,14 @@ func (s *Segment) Roll() { s.sealed.Store(true) }
 
 // Finish completes a rolled segment: bytes and indexes are made durable, the
 // indexes are from now on read from their files. It returns what is to be kept
-// of it, or nil and the error. Cut short, it can be done again.
+// of it, or nil and the error. Cut short, it can be done again. A segment that
+// was removed meanwhile needs no finishing: the error then is that of IsRemoved.
 func (s *Segment) Finish() (Seal, error) {
+	s.finishMu.Lock()
+	defer s.finishMu.Unlock()
+	if s.removed.Load() {
+		return Seal{}, errRemoved
+	}
 	if seal := s.seal.Load(); seal != nil {
 		return *seal, nil
 	}

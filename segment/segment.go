@@ -24,8 +24,9 @@ type Options struct {
 
 // Segment is one log file and its indexes, active or sealed.
 //
-// Locking. openMu comes before Files.mu; neither is on the path of a read that
-// finds the file open.
+// Locking. finishMu comes before openMu, and that before Files.mu; none is on the
+// path of a read that finds the file open. Finish and Remove hold finishMu, so
+// that files which are gone do not come back.
 //
 //	field            guarded by   written by
 //	fs, files, dir, base, opt, mark   (immutable)   Create, Open…
@@ -63,6 +64,8 @@ type Segment struct {
 	active atomic.Pointer[index.Active]
 	seal   atomic.Pointer[Seal]
 	mark   *index.Mark // of the active index on disk, to resume it by
+
+	finishMu sync.Mutex
 
 	openMu  sync.Mutex
 	open    atomic.Pointer[handle]
@@ -239,8 +242,10 @@ func (s *Segment) Path() string { return s.fs.Path(s.LogName()) }
 
 // Remove deletes the files, indexes first and the log last, so that a removal
 // cut short leaves a segment that can be opened or removed again. Readers that
-// have it pinned read on.
+// have it pinned read on. It waits for Finish.
 func (s *Segment) Remove() error {
+	s.finishMu.Lock()
+	defer s.finishMu.Unlock()
 	s.openMu.Lock()
 	s.removed.Store(true)
 	h := s.open.Load()

@@ -1,0 +1,63 @@
+package partition
+
+import (
+	"errors"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/varvelog/varve/internal/twin"
+	"github.com/varvelog/varve/record"
+	"github.com/varvelog/varve/segment"
+)
+
+// listSegments finds the log files, and names what does not belong here.
+func (l *Log) listSegments() ([]record.Offset, error) {
+	entries, err := l.env.FS.ReadDir(l.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		l.log.Error("partition directory is missing, making it anew", "partition", l.name, "dir", l.env.FS.Path(l.dir))
+		return nil, l.env.FS.Mkdir(l.dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var bases []record.Offset
+	for _, e := range entries {
+		base, ok := parseLogName(e.Name())
+		switch {
+		case ok && e.Type().IsRegular():
+			bases = append(bases, base)
+		case ok || !ours(e.Name()):
+			l.log.Warn("ignoring what does not belong into a partition", "partition", l.name,
+				"path", l.env.FS.Path(l.dir+"/"+e.Name()))
+		case strings.HasSuffix(e.Name(), tmpSuffix):
+			l.env.FS.Remove(l.dir + "/" + e.Name())
+		}
+	}
+	return bases, nil // names of 20 digits are sorted as numbers
+}
+
+// parseLogName reads the base offset out of the name of a log file.
+func parseLogName(name string) (record.Offset, bool) {
+	digits, ok := strings.CutSuffix(name, segment.LogSuffix)
+	if !ok || len(digits) != 20 || strings.Trim(digits, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	return record.Offset(n), err == nil
+}
+
+// ours says whether a name is one that varve, or Kafka, gives to a file of a
+// partition that is not a log file.
+func ours(name string) bool {
+	switch strings.TrimSuffix(strings.TrimSuffix(name, tmpSuffix), twin.CopySuffix) {
+	case sealsName, metadataName, epochsName, "partition.metadata":
+		return true
+	}
+	for _, suffix := range []string{segment.IndexSuffix, segment.TimeIndexSuffix, ".snapshot", ".txnindex"} {
+		if _, ok := parseLogName(strings.TrimSuffix(name, suffix) + segment.LogSuffix); ok && strings.HasSuffix(name, suffix) {
+			return true
+		}
+	}
+	return false
+}
