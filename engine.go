@@ -142,6 +142,11 @@ func (e *Engine) openLocked(fresh bool) error {
 		e.cache.close()
 		return err
 	}
+	if !clean {
+		// The leader epochs that have risen are kept before anybody can publish under
+		// them, and what was recovered need not be read again.
+		e.keepCheckpoint(true)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	e.stopJanitor, e.janitorDone = cancel, make(chan struct{})
 	go e.janitor(ctx)
@@ -185,7 +190,7 @@ func (e *Engine) closeLogs() error {
 	for _, t := range e.Topics() {
 		for _, p := range t.parts() {
 			if p.log == nil {
-				whole = false
+				whole = false // what could not be opened was not checked: the next start looks again
 				continue
 			}
 			cp, err := p.log.Close()
@@ -196,21 +201,26 @@ func (e *Engine) closeLogs() error {
 			cps[logKey{t.id, p.index}] = cp
 		}
 	}
-	e.mu.RLock()
-	whole = whole && len(e.broken) == 0
-	e.mu.RUnlock()
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
 	e.checkpointMu.Lock()
 	defer e.checkpointMu.Unlock()
+	e.keepUnopened(cps)
 	if err := e.checkpoint.save(e.fs, cps); err != nil {
 		return err
 	}
-	if !whole {
-		return nil // what could not be opened was not checked: the next start looks again
+	if !whole || e.anyBroken() {
+		return nil
 	}
 	return e.checkpoint.markClean(e.fs)
+}
+
+// anyBroken says that there are topics that could not be opened.
+func (e *Engine) anyBroken() bool {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return len(e.broken) > 0
 }
 
 // Topics lists the topics by name.

@@ -29,7 +29,7 @@ func (e *Engine) checkFormat() (fresh bool, err error) {
 		return false, err
 	}
 	if doc.Mended != "" {
-		e.log.Error("damaged metadata is restored from its copy", "what", doc.Mended)
+		e.log.Warn("metadata is restored from its copy", "what", doc.Mended)
 	}
 	var f formatBody
 	if err := json.Unmarshal(doc.Body, &f); err != nil {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/varvelog/varve/partition"
 	"github.com/varvelog/varve/retention"
 )
@@ -104,13 +106,15 @@ func (e *Engine) writeCheckpoint(weak bool) error {
 	e.checkpointMu.Lock()
 	defer e.checkpointMu.Unlock()
 	cps := make(map[logKey]partition.Checkpoint)
+	e.keepUnopened(cps)
 	changed := false
 	for _, t := range e.Topics() {
 		for _, p := range t.parts() {
 			key := logKey{t.id, p.index}
 			old, known := e.checkpoint.logs[key]
 			switch {
-			case p.log == nil || p.log.Failed() != nil || p.log.Closed():
+			case p.log == nil:
+			case p.log.Failed() != nil || p.log.Closed():
 				if known {
 					cps[key] = old
 				}
@@ -133,6 +137,24 @@ func (e *Engine) writeCheckpoint(weak bool) error {
 		return nil
 	}
 	return e.checkpoint.save(e.fs, cps)
+}
+
+// keepUnopened takes over what the last checkpoint has of logs that could not be
+// opened this time.
+func (e *Engine) keepUnopened(cps map[logKey]partition.Checkpoint) {
+	opened := make(map[logKey]bool)
+	ours := make(map[uuid.UUID]bool)
+	for _, t := range e.Topics() {
+		ours[t.id] = true
+		for _, p := range t.parts() {
+			opened[logKey{t.id, p.index}] = p.log != nil
+		}
+	}
+	for key, old := range e.checkpoint.logs {
+		if !opened[key] && (ours[key.topic] || e.anyBroken()) {
+			cps[key] = old
+		}
+	}
 }
 
 // RunRetention rolls what is due and removes what the limits of the topics and

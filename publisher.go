@@ -201,12 +201,15 @@ func (p *Publisher) PublishAsync(ctx context.Context, rec Record, done func(Plac
 // may go alone.
 func (p *Publisher) reserve(ctx context.Context, bytes int) error {
 	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		p.mu.Lock()
 		if p.pending == 0 || p.inFlight+bytes <= p.opt.MaxInFlight {
 			p.inFlight += bytes
 			p.pending++
 			p.mu.Unlock()
-			return ctx.Err()
+			return nil
 		}
 		free := p.waitLocked()
 		p.mu.Unlock()

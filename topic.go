@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -60,6 +61,16 @@ func (t *Topic) openPartitions(from, to int, logs map[logKey]partition.Checkpoin
 	t.partitions.Store(&list)
 }
 
+// openNew opens partitions that were just made: it is as after a clean stop of
+// logs without records.
+func (t *Topic) openNew(from, to int) {
+	logs := make(map[logKey]partition.Checkpoint, to-from)
+	for i := from; i < to; i++ {
+		logs[logKey{t.id, int32(i)}] = partition.Checkpoint{}
+	}
+	t.openPartitions(from, to, logs, true)
+}
+
 func (t *Topic) parts() []*Partition  { return *t.partitions.Load() }
 func (t *Topic) config() *topicConfig { return &t.cfg.Load().topicConfig }
 
@@ -105,16 +116,43 @@ func (t *Topic) Alter(set map[string]string, unset ...string) error {
 	if err != nil {
 		return fmt.Errorf("alter topic %s: %w", t.name, err)
 	}
-	body := t.body
-	body.Config = config
-	if err := t.save(body); err != nil {
+	if err := t.alter(cfg, config); err != nil {
 		return fmt.Errorf("alter topic %s: %w", t.name, err)
 	}
-	t.cfg.Store(&topicState{cfg, config})
+	return nil
+}
+
+// alter makes a new configuration durable and puts it in force. A stronger level
+// is in force before it is durable: after a crash recovery takes it for granted
+// that the log had kept to it.
+func (t *Topic) alter(cfg topicConfig, set map[string]string) error {
+	body, old := t.body, t.config()
+	body.Config = set
+	stronger := cfg.log.Level > old.log.Level
+	if stronger {
+		if err := t.configure(cfg.log); err != nil {
+			return errors.Join(err, t.configure(old.log))
+		}
+	}
+	if err := t.save(body); err != nil {
+		if stronger {
+			err = errors.Join(err, t.configure(old.log))
+		}
+		return err
+	}
+	t.cfg.Store(&topicState{cfg, set})
+	if stronger {
+		return nil
+	}
+	return t.configure(cfg.log)
+}
+
+// configure puts a configuration in force in all partitions.
+func (t *Topic) configure(cfg partition.Config) error {
 	var errs []error
 	for _, p := range t.parts() {
 		if p.log != nil {
-			errs = append(errs, p.log.Configure(cfg.log))
+			errs = append(errs, p.log.Configure(cfg))
 		}
 	}
 	return errors.Join(errs...)
@@ -142,17 +180,16 @@ func (t *Topic) AddPartitions(total int) error {
 }
 
 func (t *Topic) addPartitions(have, total int) error {
-	e := t.engine
+	e, dir := t.engine, topicDir(t.name)
 	for i := have; i < total; i++ {
-		dir := topicDir(t.name) + "/" + strconv.Itoa(i)
-		if err := e.fs.RemoveAll(dir); err != nil { // left by an attempt that was cut short
-			return err
-		}
-		if err := e.fs.Mkdir(dir); err != nil {
+		if err := e.clearLeftover(dir + "/" + strconv.Itoa(i)); err != nil {
 			return err
 		}
 	}
-	if err := e.fs.SyncDir(topicDir(t.name)); err != nil {
+	if err := e.makePartitionDirs(dir, have, total); err != nil {
+		return err
+	}
+	if err := e.fs.SyncDir(dir); err != nil {
 		return err
 	}
 	body := t.body
@@ -160,8 +197,26 @@ func (t *Topic) addPartitions(have, total int) error {
 	if err := t.save(body); err != nil {
 		return err
 	}
-	t.openPartitions(have, total, nil, false)
+	t.openNew(have, total)
 	return nil
+}
+
+// clearLeftover removes the directory of a partition that an attempt to make it
+// has left. One with anything else in it is not ours to remove.
+func (e *Engine) clearLeftover(dir string) error {
+	entries, err := e.fs.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, f := range entries {
+		if !strings.HasPrefix(f.Name(), partition.MetadataName) {
+			return fmt.Errorf("%s is in the way and has %q in it: move it away", e.fs.Path(dir), f.Name())
+		}
+	}
+	return e.fs.RemoveAll(dir)
 }
 
 // save makes a new body durable.

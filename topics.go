@@ -106,7 +106,7 @@ func (e *Engine) createTopic(name string, c TopicConfig) (*Topic, error) {
 		return nil, err
 	}
 	t := newTopic(e, body, cfg, 1)
-	t.openPartitions(0, body.Partitions, nil, false)
+	t.openNew(0, body.Partitions)
 	e.mu.Lock()
 	e.topics[name] = t
 	e.mu.Unlock()
@@ -145,22 +145,53 @@ func (e *Engine) makeTopicDir(body topicBody) error {
 		e.fs.RemoveAll(tmp)
 		return err
 	}
-	return e.fs.SyncDir(topicsName)
+	if err := e.fs.SyncDir(topicsName); err != nil {
+		e.fs.RemoveAll(topicDir(body.Name)) // nobody was told of it
+		return err
+	}
+	return nil
 }
 
 func (e *Engine) fillTopicDir(dir string, body topicBody) error {
 	if err := e.fs.Mkdir(dir); err != nil {
 		return err
 	}
-	for i := range body.Partitions {
-		if err := e.fs.Mkdir(dir + "/" + strconv.Itoa(i)); err != nil {
-			return err
-		}
+	if err := e.makePartitionDirs(dir, 0, body.Partitions); err != nil {
+		return err
 	}
 	if err := saveTopic(e, dir, body, 1); err != nil {
 		return err
 	}
 	return e.fs.SyncDir(dir)
+}
+
+// makePartitionDirs makes the directories of the partitions from, …, to-1.
+func (e *Engine) makePartitionDirs(dir string, from, to int) error {
+	var mu sync.Mutex
+	var errs []error
+	parallel(to-from, func(i int) {
+		if err := partition.Create(e.fs, dir+"/"+strconv.Itoa(from+i)); err != nil {
+			mu.Lock()
+			errs = append(errs, err)
+			mu.Unlock()
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// parallel calls f with 0, …, n-1, several at a time: what it does waits for the
+// disk.
+func parallel(n int, f func(i int)) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(2*runtime.GOMAXPROCS(0), n) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(i)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func saveTopic(e *Engine, dir string, body topicBody, generation uint64) error {
@@ -236,35 +267,24 @@ func (e *Engine) loadTopics(clean bool) error {
 
 // loadAll opens topics, several at a time: opening waits for the disk.
 func (e *Engine) loadAll(names []string, clean bool) {
-	var next atomic.Int64
-	var wg sync.WaitGroup
 	ids := make(map[uuid.UUID]string)
-	for range min(2*runtime.GOMAXPROCS(0), len(names)) {
-		wg.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(names) {
-					return
-				}
-				t, err := e.loadTopic(names[i], clean)
-				e.mu.Lock()
-				if err == nil {
-					if other, ok := ids[t.id]; ok {
-						err = fmt.Errorf("has the id of topic %s: one of the two directories is a copy", other)
-					}
-					ids[t.id] = t.name
-				}
-				if err != nil {
-					e.broken[names[i]] = err
-					e.log.Error("cannot open a topic", "topic", names[i], "err", err)
-				} else {
-					e.topics[names[i]] = t
-				}
-				e.mu.Unlock()
+	parallel(len(names), func(i int) {
+		t, err := e.loadTopic(names[i], clean)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if err == nil {
+			if other, ok := ids[t.id]; ok {
+				err = fmt.Errorf("has the id of topic %s: one of the two directories is a copy", other)
 			}
-		})
-	}
-	wg.Wait()
+			ids[t.id] = t.name
+		}
+		if err != nil {
+			e.broken[names[i]] = err
+			e.log.Error("cannot open a topic", "topic", names[i], "err", err)
+		} else {
+			e.topics[names[i]] = t
+		}
+	})
 }
 
 func (e *Engine) loadTopic(name string, clean bool) (*Topic, error) {
@@ -274,7 +294,7 @@ func (e *Engine) loadTopic(name string, clean bool) (*Topic, error) {
 		return nil, fmt.Errorf("%w: its partitions are untouched; bring back one of the two files", err)
 	}
 	if doc.Mended != "" {
-		e.log.Error("damaged metadata was restored from its copy", "topic", name, "what", doc.Mended)
+		e.log.Warn("metadata was restored from its copy", "topic", name, "what", doc.Mended)
 	}
 	var body topicBody
 	if err := json.Unmarshal(doc.Body, &body); err != nil {

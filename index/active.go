@@ -161,7 +161,7 @@ func (a *Active) Full() bool {
 
 // Lookup gives the last entry whose offset is not above off.
 func (a *Active) Lookup(off record.Offset) Entry {
-	e, err := lookup(a.offsets.snapshot(), a.base, off)
+	e, err := lookup(&a.offsets, a.base, off)
 	a.note(err)
 	return e
 }
@@ -170,8 +170,7 @@ func (a *Active) Lookup(off record.Offset) Entry {
 // timestamp is ts or later: no batch before it reaches ts. For a ts before 1970
 // that is the start of the segment.
 func (a *Active) LookupTime(ts int64) Entry {
-	offsets := a.offsets.snapshot() // never the newer of the two
-	e, err := lookupTime(offsets, a.times.snapshot(), a.base, ts)
+	e, err := lookupTime(&a.offsets, &a.times, a.base, ts)
 	a.note(err)
 	return e
 }

@@ -18,9 +18,9 @@
 // none is negative (Kafka's OffsetIndex and TimeIndex). An offset entry is made
 // at a batch when more than the interval was appended since the last one; call
 // that a moment. At a moment the largest timestamp so far becomes a time entry,
-// unless it is one already, and once more when the segment is sealed. The largest
-// timestamp starts at NoTimestamp, so times before 1970 never make an entry:
-// Kafka's tools would take them for an error.
+// unless it is one already, and once more when the segment is sealed (at rest too,
+// for the time of the stop). The largest timestamp starts at NoTimestamp, so times
+// before 1970 never make an entry: Kafka's tools would take them for an error.
 //
 // # Lookup by time
 //

@@ -4,6 +4,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/varvelog/varve/internal/vfs"
@@ -20,6 +21,7 @@ type fakeFS struct {
 	ops   []string              // what was done, in order
 	read  int                   // bytes read
 	open  int                   // descriptors open now
+	maps  int                   // mappings there are now
 }
 
 func newFake() *fakeFS { return &fakeFS{files: map[string]*[]byte{}} }
@@ -55,7 +57,7 @@ func (d *fakeFS) OpenFile(name string, flag int) (vfs.File, error) {
 		d.files[name] = f
 	}
 	d.open++
-	return &fakeFile{d, f, name}, nil
+	return &fakeFile{d: d, b: f, name: name, before: *f}, nil
 }
 
 func (d *fakeFS) Remove(name string) error {
@@ -74,11 +76,11 @@ func (d *fakeFS) Remove(name string) error {
 func (d *fakeFS) Stat(name string) (fs.FileInfo, error) { return nil, fs.ErrInvalid }
 
 // put and get are the test's own hands on the disk.
-func (d *fakeFS) put(name string, b []byte) { b = append([]byte{}, b...); d.files[name] = &b }
+func (d *fakeFS) put(name string, b []byte) { b = slices.Clone(b); d.files[name] = &b }
 
 func (d *fakeFS) get(name string) []byte {
 	if f, ok := d.files[name]; ok {
-		return append([]byte{}, *f...)
+		return slices.Clone(*f)
 	}
 	return nil
 }
@@ -86,9 +88,10 @@ func (d *fakeFS) get(name string) []byte {
 func (d *fakeFS) has(name string) bool { _, ok := d.files[name]; return ok }
 
 type fakeFile struct {
-	d    *fakeFS
-	b    *[]byte
-	name string
+	d      *fakeFS
+	b      *[]byte
+	name   string
+	before []byte // content when it was opened
 }
 
 func (f *fakeFile) ReadAt(p []byte, off int64) (int, error) {
@@ -113,9 +116,7 @@ func (f *fakeFile) WriteAt(p []byte, off int64) (int, error) {
 	if err != nil {
 		p = p[:len(p)/2]
 	}
-	if grow := int(off) + len(p) - len(*f.b); grow > 0 {
-		*f.b = append(*f.b, make([]byte, grow)...)
-	}
+	*f.b = append(slices.Clone(*f.b), make([]byte, max(int(off)+len(p)-len(*f.b), 0))...)
 	return copy((*f.b)[off:], p), err
 }
 
@@ -153,17 +154,32 @@ func (f *fakeFile) Map(size int64) (vfs.Mapping, error) {
 	if err := f.d.do("map", f.name); err != nil {
 		return nil, err
 	}
-	return fakeMapping(append([]byte{}, (*f.b)[:size]...)), nil
+	f.d.maps++
+	return &fakeMapping{f.d, slices.Clone((*f.b)[:size])}, nil
 }
 
+// Close loses what was written when it fails, as on a network file system.
 func (f *fakeFile) Close() error {
 	f.d.mu.Lock()
 	defer f.d.mu.Unlock()
 	f.d.open--
-	return f.d.do("close", f.name)
+	err := f.d.do("close", f.name)
+	if err != nil {
+		*f.b = f.before
+	}
+	return err
 }
 
-type fakeMapping []byte
+type fakeMapping struct {
+	d *fakeFS
+	b []byte
+}
 
-func (m fakeMapping) Bytes() []byte { return m }
-func (m fakeMapping) Close() error  { return nil }
+func (m *fakeMapping) Bytes() []byte { return m.b }
+
+func (m *fakeMapping) Close() error {
+	m.d.mu.Lock()
+	defer m.d.mu.Unlock()
+	m.d.maps--
+	return nil
+}

@@ -12,12 +12,12 @@ func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
 // seeds are pairs of files: right ones, and the ways in which files go wrong.
 func seeds(f *testing.F, add func(index, times []byte)) {
-	m := uniform(700)
+	m := uniform(30)
 	index, times := m.files(true)
 	add(index, times)
 	add(nil, nil)
 	add(index[:13], times[:7])
-	add(append(index[:80:80], make([]byte, 160)...), append(times[:120:120], make([]byte, 1200)...))
+	add(append(index[:80:80], make([]byte, 16)...), append(times[:120:120], make([]byte, 24)...))
 	add(times, index)
 	m = &model{interval: 1, batches: []batch{{1000, 0, 100, 0}, {1001, 100, 100, 0}}}
 	index, times = m.files(true)
@@ -85,9 +85,11 @@ func FuzzOpenSealed(f *testing.F) {
 
 func FuzzResume(f *testing.F) {
 	seeds(f, func(index, times []byte) {
-		f.Add(index, times, len(index)/8, len(times)/12, uint32(0), int64(100), int64(699), int64(699))
+		f.Add(index, times, len(index)/8, len(times)/12, uint32(0), int64(100), int64(29), int64(29))
 		f.Add(index, times, min(3, len(index)/8), 0, uint32(0), int64(100), int64(-1), int64(0))
 	})
+	index, times := uniform(600).files(false) // more than a page of each
+	f.Add(index, times, len(index)/8, len(times)/12, uint32(0), int64(100), int64(599), int64(599))
 	f.Fuzz(func(t *testing.T, index, times []byte, entries, timeEntries int, wrong uint32, since, newest, newestAt int64) {
 		disk := newFake()
 		disk.put(testName+".index", index)

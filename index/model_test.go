@@ -135,7 +135,7 @@ func (m *model) interesting() (offs []record.Offset, times []int64) {
 	offs = []record.Offset{math.MinInt64, -1, 0, testBase - 1, testBase, math.MaxInt64}
 	times = []int64{math.MinInt64, math.MinInt64 + 1, -2, -1, 0, 1, math.MaxInt64}
 	for i, b := range m.batches {
-		if len(m.batches) > 200 && i%67 != 0 && i < len(m.batches)-8 {
+		if len(m.batches) > 200 && i%97 != 0 && i < len(m.batches)-4 {
 			continue
 		}
 		offs = append(offs, b.last-1, b.last, b.last+1)
@@ -274,9 +274,10 @@ func checkModel(t *rapid.T) {
 		"disk works": func(t *rapid.T) { fs.fail = nil },
 		"restart": func(t *rapid.T) {
 			fs.fail = nil
-			mark, err := a.Flush()
+			stop := rapid.SampledFrom([]func(*Active) (Mark, error){(*Active).Flush, (*Active).Rest}).Draw(t, "stop")
+			mark, err := stop(a)
 			if err != nil {
-				t.Fatalf("flush: %v", err)
+				t.Fatalf("stop: %v", err)
 			}
 			for _, f := range []string{name + ".index", name + ".timeindex"} {
 				if junk := rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(t, "junk behind the mark"); fs.has(f) {
@@ -329,7 +330,7 @@ func (m *model) checkFiles(t fataler, fs *fakeFS, name string, mark Mark) {
 	if err := s.Close(); err != nil {
 		t.Fatalf("close: %v", err)
 	}
-	if fs.open != 0 {
-		t.Fatalf("%d descriptors are left open", fs.open)
+	if fs.open != 0 || fs.maps != 0 {
+		t.Fatalf("%d descriptors and %d mappings are left", fs.open, fs.maps)
 	}
 }

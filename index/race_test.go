@@ -2,6 +2,7 @@ package index
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -76,4 +77,66 @@ func (m *model) isBatch(e Entry) bool {
 		return int(b.last - off)
 	})
 	return e == start || found && m.batches[i].pos == e.Pos
+}
+
+// heldUp is a table whose reader is held up right after he has looked at it.
+type heldUp struct {
+	*table
+	meanwhile func()
+}
+
+func (h heldUp) snapshot() snapshot {
+	s := h.table.snapshot()
+	h.meanwhile()
+	return s
+}
+
+// A time lookup reads two tables that grow together, one after the other. What
+// is appended in between must not make it pass over a batch.
+func TestTimeLookupHeldUp(t *testing.T) {
+	for ts := range int64(20) {
+		m := uniform(10)
+		a := m.build(newFake(), testName, Options{Interval: 1})
+		grow := func() {
+			for range 5 {
+				off, pos := m.next()
+				m.batches = append(m.batches, batch{off, pos, 100, int64(off - testBase)})
+				a.Append(off, pos, 100, int64(off-testBase))
+			}
+		}
+		e, err := lookupTime(heldUp{&a.offsets, grow}, heldUp{&a.times, grow}, testBase, ts)
+		if err != nil || e.Offset >= testBase+record.Offset(ts) {
+			t.Errorf("lookup of time %d: %+v, which has reached it; %v", ts, e, err)
+		}
+	}
+}
+
+// The same by chance, for what the appender does in between: there are more
+// threads here than processors, so that the kernel stops some of them anywhere.
+func TestTimeLookupsUnderPressure(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
+	const batches = 300
+	var current atomic.Pointer[Active]
+	current.Store(uniform(0).build(newFake(), testName, Options{}))
+	var done atomic.Bool
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for ts := int64(0); !done.Load(); ts = (ts + 7) % batches {
+				if e := current.Load().LookupTime(ts); e.Offset >= testBase+record.Offset(ts) {
+					t.Errorf("lookup of time %d: %+v, which has reached it", ts, e)
+					return
+				}
+			}
+		})
+	}
+	for range 1000 {
+		a := Create(newFake(), testName, testBase, Options{Interval: 1})
+		current.Store(a)
+		for i := range batches {
+			a.Append(testBase+record.Offset(i), record.Pos(100*i), 100, int64(i))
+		}
+	}
+	done.Store(true)
+	readers.Wait()
 }

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"strings"
@@ -67,6 +68,79 @@ func TestResumeRemembersTheLargestTimestamp(t *testing.T) {
 	m.checkFiles(t, disk, testName, mustSeal(t, a))
 }
 
+// At rest the files are what sealing would make of them, and the mark is not.
+func TestRest(t *testing.T) {
+	for _, n := range []int{0, 1, 2, 300, 600} {
+		disk, m := newFake(), &model{interval: 150}
+		for i := range n {
+			m.batches = append(m.batches, batch{testBase + record.Offset(i), record.Pos(100 * i), 100, int64(i)})
+		}
+		o := Options{Interval: m.interval}
+		disk.put(testName+".index", []byte("an earlier life"))
+		a := m.build(disk, testName, o)
+		mark, err := a.Rest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		index, times := m.files(true)
+		if got := disk.get(testName + ".index"); !disk.has(testName+".index") || !bytes.Equal(got, index) {
+			t.Errorf("%d batches: offset index %x, want %x", n, got, index)
+		}
+		if got := disk.get(testName + ".timeindex"); !disk.has(testName+".timeindex") || !bytes.Equal(got, times) {
+			t.Errorf("%d batches: time index %x, want %x", n, got, times)
+		}
+		if _, grown := m.files(false); mark.TimeEntries*12 != len(grown) {
+			t.Errorf("%d batches: the mark counts %d time entries of %d", n, mark.TimeEntries, len(grown)/12)
+		}
+		resumed, err := Resume(disk, testName, testBase, o, mark)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 300 {
+			resumed = a // nor is anything lost where the stop did not come
+		}
+		for range 5 {
+			off, pos := m.next()
+			m.batches = append(m.batches, batch{off, pos, 100, 0})
+			resumed.Append(off, pos, 100, 0)
+		}
+		m.checkActive(t, resumed, true)
+		m.checkFiles(t, disk, testName, mustSeal(t, resumed))
+	}
+}
+
+func TestRestReportsDiskErrors(t *testing.T) {
+	rest := func(disk *fakeFS) error {
+		m := uniform(10)
+		m.batches[9].ts = 100
+		a := Create(disk, testName, testBase, Options{Interval: 150})
+		for _, b := range m.batches {
+			a.Append(b.last, b.pos, b.size, b.ts)
+		}
+		_, err := a.Rest()
+		return err
+	}
+	good := newFake()
+	if err := rest(good); err != nil {
+		t.Fatal(err)
+	}
+	for k, op := range good.ops {
+		disk, n := newFake(), 0
+		disk.fail = func(string) error {
+			if n++; n == k+1 {
+				return errDisk
+			}
+			return nil
+		}
+		if err := rest(disk); !errors.Is(err, errDisk) {
+			t.Errorf("%s failed, rest says %v", op, err)
+		}
+		if disk.open != 0 {
+			t.Errorf("%s failed, %d descriptors are left open", op, disk.open)
+		}
+	}
+}
+
 func TestResumeRefuses(t *testing.T) {
 	file := testName + ".index"
 	for _, c := range []struct {
@@ -83,6 +157,10 @@ func TestResumeRefuses(t *testing.T) {
 		{"flipped position", func(d *fakeFS, _ *Mark) { (*d.files[file])[7] ^= 1 }, "checksum mismatch", true},
 		{"zeros", func(d *fakeFS, _ *Mark) { clear(*d.files[file]) }, "out of order", true},
 		{"random", func(d *fakeFS, _ *Mark) { d.put(file, []byte(strings.Repeat("random!?", 599))) }, "out of order", true},
+		{"pages out of order, and summed so", func(d *fakeFS, m *Mark) {
+			copy((*d.files[file])[4096:], (*d.files[file])[:87*8])
+			m.Sum = checksum(*d.files[file])
+		}, "position 4096: entry out of order", true},
 		{"stale copy", func(d *fakeFS, m *Mark) { m.Sum++ }, "checksum mismatch", true},
 		{"fewer entries than summed", func(d *fakeFS, m *Mark) { m.TimeEntries-- }, "checksum mismatch", true},
 		{"more entries than there are", func(d *fakeFS, m *Mark) { m.Entries++ }, "cut short", true},

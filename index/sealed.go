@@ -18,7 +18,7 @@ type Sealed struct {
 	offsets, times mapped // immutable, and so are the files
 }
 
-// mapped is one mapped file, a finder. Touch it inside vfs.Guard only.
+// mapped is one mapped file. Touch it inside vfs.Guard only.
 type mapped struct {
 	layout
 	data    []byte
@@ -107,6 +107,9 @@ func (x *mapped) verify(fsys vfs.FS, name string, sum uint32) error {
 	}
 	return nil
 }
+
+// snapshot implements source: a file that never changes is its own snapshot.
+func (x *mapped) snapshot() *mapped { return x }
 
 // around implements finder.
 func (x *mapped) around(key int64) (below, above slot, err error) {

@@ -220,8 +220,8 @@ func TestOpenSealedPassesOnDiskErrors(t *testing.T) {
 		if _, err := OpenSealed(disk, testName, testBase, mark); !errors.Is(err, errDisk) {
 			t.Errorf("%s failed, open says %v", op, err)
 		}
-		if disk.open != 0 {
-			t.Errorf("%s failed, %d descriptors are left open", op, disk.open)
+		if disk.open != 0 || disk.maps != 0 {
+			t.Errorf("%s failed, %d descriptors and %d mappings are left", op, disk.open, disk.maps)
 		}
 	}
 }

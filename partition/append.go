@@ -91,10 +91,16 @@ func (l *Log) Enqueue(a *Append) {
 // over to a goroutine of the engine.
 const drainRounds = 8
 
-// enqueue says whether the caller has to see to the queue.
+// enqueue says whether the caller has to see to the queue. A closed log takes
+// nothing: nobody may be left to see to it.
 func (l *Log) enqueue(a *Append) bool {
 	a.state.Store(stateQueued)
 	l.queueMu.Lock()
+	if l.closed.Load() {
+		l.queueMu.Unlock()
+		a.finish(ErrClosed)
+		return false
+	}
 	defer l.queueMu.Unlock()
 	l.queue = append(l.queue, a)
 	if l.draining {

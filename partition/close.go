@@ -2,6 +2,7 @@ package partition
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/varvelog/varve/record"
 	"github.com/varvelog/varve/segment"
@@ -39,6 +40,9 @@ func (l *Log) snapshot(of func(*segment.Segment) (segment.State, error)) (Checkp
 func (l *Log) snapshotActive(of func(*segment.Segment) (segment.State, error)) (cp Checkpoint, again bool, err error) {
 	l.appendMu.Lock()
 	defer l.appendMu.Unlock()
+	if l.gone.Load() { // another topic may have the directory's name soon
+		return cp, false, ErrClosed
+	}
 	if len(l.unfinished) > 0 {
 		return cp, true, nil
 	}
@@ -71,8 +75,8 @@ func (l *Log) Abandon() {
 	l.release()
 }
 
-// stop refuses what comes, lets what is being written be written, and wakes
-// readers.
+// stop refuses what comes, lets what is under way be done, and wakes readers:
+// what is queued, a trim or a retention pass, a roll by age.
 func (l *Log) stop() {
 	l.closed.Store(true)
 	l.waiters.wake()
@@ -81,6 +85,14 @@ func (l *Log) stop() {
 		l.idle.Wait()
 	}
 	l.queueMu.Unlock()
+	outlast(&l.trimMu)
+	outlast(&l.appendMu)
+}
+
+// outlast waits for whoever holds mu now.
+func outlast(mu *sync.Mutex) {
+	mu.Lock()
+	defer mu.Unlock()
 }
 
 // release gives the files back.

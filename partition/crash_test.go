@@ -57,10 +57,20 @@ func trimBack(n int) step {
 	return do(func(r *rig) { r.trim(max(r.log.End()-record.Offset(n), 0)) })
 }
 
+// level changes the level. The stronger one of the two is kept on disk when the
+// log has kept to it for the last time, or before it does: as the engine does it.
 func level(l partition.Level) step {
 	return do(func(r *rig) {
-		r.cfg.Level = l
-		r.allow("configure", r.log.Configure(r.cfg))
+		cfg := r.cfg
+		cfg.Level = l
+		if l < r.cfg.Level {
+			r.cfg = cfg
+		}
+		r.settled = false
+		r.settled = r.allow("configure", r.log.Configure(cfg))
+		if r.settled {
+			r.cfg = cfg
+		}
 		r.collect(true)
 		r.step()
 	})
@@ -214,7 +224,7 @@ func (r *rig) checkRecovered(before book) {
 func (r *rig) goOn() {
 	r.t.Helper()
 	end := r.log.End()
-	r.high = end
+	r.high, r.told = end, end
 	for range 2 {
 		s := r.publish(1, func(a *partition.Append) { a.Ack = partition.Fsync })
 		if !s.told || s.Err != nil || s.Base != end {

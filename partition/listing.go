@@ -3,6 +3,8 @@ package partition
 import (
 	"errors"
 	"io/fs"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,25 +18,45 @@ func (l *Log) listSegments() ([]record.Offset, error) {
 	entries, err := l.env.FS.ReadDir(l.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		l.log.Error("partition directory is missing, making it anew", "partition", l.name, "dir", l.env.FS.Path(l.dir))
-		return nil, l.env.FS.Mkdir(l.dir)
+		return nil, errors.Join(Create(l.env.FS, l.dir), l.env.FS.SyncDir(path.Dir(l.dir)))
 	}
 	if err != nil {
 		return nil, err
 	}
 	var bases []record.Offset
+	var indexes []string
 	for _, e := range entries {
 		base, ok := parseLogName(e.Name())
 		switch {
-		case ok && e.Type().IsRegular():
-			bases = append(bases, base)
-		case ok || !ours(e.Name()):
+		case !e.Type().IsRegular() || !ok && !ours(e.Name()):
 			l.log.Warn("ignoring what does not belong into a partition", "partition", l.name,
 				"path", l.env.FS.Path(l.dir+"/"+e.Name()))
+		case ok:
+			bases = append(bases, base)
 		case strings.HasSuffix(e.Name(), tmpSuffix):
 			l.env.FS.Remove(l.dir + "/" + e.Name())
+		case isIndex(e.Name()):
+			indexes = append(indexes, e.Name())
 		}
 	}
-	return bases, nil // names of 20 digits are sorted as numbers
+	l.removeOrphans(indexes, bases) // names of 20 digits are sorted as numbers
+	return bases, nil
+}
+
+func isIndex(name string) bool {
+	return strings.HasSuffix(name, segment.IndexSuffix) || strings.HasSuffix(name, segment.TimeIndexSuffix)
+}
+
+// removeOrphans removes indexes of no log file: a crash may bring back the names
+// of some files of a segment that was deleted, and not of others.
+func (l *Log) removeOrphans(indexes []string, bases []record.Offset) {
+	for _, name := range indexes {
+		digits, _, _ := strings.Cut(name, ".")
+		base, _ := parseLogName(digits + segment.LogSuffix)
+		if _, found := slices.BinarySearch(bases, base); !found {
+			l.env.FS.Remove(l.dir + "/" + name)
+		}
+	}
 }
 
 // parseLogName reads the base offset out of the name of a log file.
@@ -51,7 +73,7 @@ func parseLogName(name string) (record.Offset, bool) {
 // partition that is not a log file.
 func ours(name string) bool {
 	switch strings.TrimSuffix(strings.TrimSuffix(name, tmpSuffix), twin.CopySuffix) {
-	case sealsName, metadataName, epochsName, "partition.metadata":
+	case sealsName, MetadataName, epochsName, "partition.metadata":
 		return true
 	}
 	for _, suffix := range []string{segment.IndexSuffix, segment.TimeIndexSuffix, ".snapshot", ".txnindex"} {

@@ -48,11 +48,12 @@ type Env struct {
 //	name, dir, env, epoch   (immutable)   Open
 //	config             atomic         Configure
 //	queue, draining    queueMu        enqueue, drain
-//	active, noted…, newName, unfinished, lastTime   appendMu   append, roll
+//	active, noted…, names, unfinished, lastTime   appendMu   append, roll
 //	tree               listMu         roll, trim, retention
 //	view               atomic         a copy of tree, after each change (under listMu)
 //	logEnd             atomic         the appender (under appendMu)
 //	published, durable atomic, rising the appender, SyncRound
+//	durableNames       atomic, rising SyncRound, Tidy
 //	start              atomic, rising Trim, Retain (under trimMu)
 //	meta, doomed       trimMu         Trim, Retain
 //	seals              tidyMu         Tidy
@@ -77,7 +78,7 @@ type Log struct {
 	appendMu   sync.Mutex
 	active     *segment.Segment
 	epoch      record.Epoch
-	newName    bool               // a file was made since the directory was last synced
+	names      int64              // log files that got their first bytes since Open
 	unfinished []*segment.Segment // rolled, not yet finished; oldest first
 	lastTime   int64
 	notedEpoch record.Epoch // the last one in the file of epochs, once noted
@@ -87,10 +88,11 @@ type Log struct {
 	tree   *btree.BTreeG[item]
 	view   atomic.Pointer[btree.BTreeG[item]]
 
-	logEnd    atomic.Int64
-	published atomic.Int64
-	durable   atomic.Int64
-	start     atomic.Int64
+	logEnd       atomic.Int64
+	published    atomic.Int64
+	durable      atomic.Int64
+	start        atomic.Int64
+	durableNames atomic.Int64 // how many of them a power cut cannot unname
 
 	trimMu sync.Mutex
 	meta   metadata

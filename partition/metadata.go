@@ -8,10 +8,13 @@ import (
 	"io/fs"
 
 	"github.com/varvelog/varve/internal/twin"
+	"github.com/varvelog/varve/internal/vfs"
 	"github.com/varvelog/varve/record"
 )
 
-const metadataName = "partition.json"
+// MetadataName is the file of what cannot be derived of a log; a copy of it and,
+// for a moment, others stand beside it whose names begin with it.
+const MetadataName = "partition.json"
 
 // metadata is what cannot be derived of a log: kept in two files, see package
 // twin.
@@ -39,6 +42,20 @@ func decodeMetadata(data []byte) (metadataBody, error) {
 	return b, nil
 }
 
+// Create makes the directory of a log without records. It is durable when it
+// returns, but for its own name. The metadata is made here, so that a later change
+// of it needs no space on a disk that is full.
+func Create(fsys vfs.FS, dir string) error {
+	if err := fsys.Mkdir(dir); err != nil {
+		return err
+	}
+	data, err := json.Marshal(metadataBody{})
+	if err != nil {
+		return err
+	}
+	return twin.Save(fsys, dir+"/"+MetadataName, 1, data)
+}
+
 // save writes a new state, after reading the last one where a clean start did
 // without.
 func (m *metadata) save(l *Log, body metadataBody) error {
@@ -51,7 +68,7 @@ func (m *metadata) save(l *Log, body metadataBody) error {
 	if err != nil {
 		return err
 	}
-	if err := twin.Save(l.env.FS, l.dir+"/"+metadataName, m.generation+1, data); err != nil {
+	if err := twin.Save(l.env.FS, l.dir+"/"+MetadataName, m.generation+1, data); err != nil {
 		return err
 	}
 	m.generation++
@@ -61,7 +78,7 @@ func (m *metadata) save(l *Log, body metadataBody) error {
 
 // load reads the metadata; a log that was never trimmed has none.
 func (m *metadata) load(l *Log) error {
-	name := l.dir + "/" + metadataName
+	name := l.dir + "/" + MetadataName
 	doc, err := twin.Load(l.env.FS, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -70,7 +87,7 @@ func (m *metadata) load(l *Log) error {
 		return err
 	}
 	if doc.Mended != "" {
-		l.log.Error("damaged metadata was restored from its copy", "partition", l.name, "what", doc.Mended)
+		l.log.Warn("metadata was restored from its copy", "partition", l.name, "what", doc.Mended)
 	}
 	body, err := decodeMetadata(doc.Body)
 	if err != nil {

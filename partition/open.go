@@ -2,6 +2,8 @@ package partition
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/varvelog/varve/record"
 	"github.com/varvelog/varve/segment"
@@ -32,10 +34,13 @@ type opening struct {
 	cp    *Checkpoint
 	clean bool
 
-	bases []record.Offset
-	seals map[record.Offset]segment.Seal
-	known segment.State // where the last checkpoint left the active segment
-	list  []*segment.Segment
+	bases   []record.Offset // of segments that are not taken yet, in order
+	seals   map[record.Offset]segment.Seal
+	missing map[record.Offset]bool // of bases, those that are known by their seal alone
+	known   segment.State          // where the last checkpoint left the active segment
+	list    []*segment.Segment
+
+	unnamed bool // names were made or removed, and that may not be durable
 }
 
 func (o *opening) run() error {
@@ -60,13 +65,9 @@ func (o *opening) run() error {
 		return err
 	}
 	for len(o.bases) > 0 {
-		if err := o.take(o.bases[0]); err != nil {
+		if err := o.next(); err != nil {
 			return err
 		}
-		o.bases = o.bases[1:]
-	}
-	if err := o.checkOverlap(); err != nil {
-		return err
 	}
 	return o.finish()
 }
@@ -83,75 +84,132 @@ func (o *opening) loadStart() error {
 	if err := l.meta.load(l); err != nil {
 		return err
 	}
+	if l.meta.generation == 0 && o.cp != nil {
+		return fmt.Errorf("%s and its copy are missing: bring back one of them", l.env.FS.Path(l.dir+"/"+MetadataName))
+	}
 	l.start.Store(int64(l.meta.body.LogStart))
 	l.sparse.Store(l.meta.body.Sparse)
+	if o.cp != nil {
+		raise(&l.start, int64(o.cp.Start))
+	}
 	return nil
 }
 
-// addMissing puts a segment that is known to have been there, and is not, into
-// the list all the same: reading it says what is missing.
+// addMissing adds the segments that are known to have been there, and are not:
+// reading one says what is missing. A seal that speaks of offsets which a file
+// claims as well is out of date; the file counts.
 func (o *opening) addMissing() {
-	have := make(map[record.Offset]bool, len(o.bases))
-	for _, b := range o.bases {
-		have[b] = true
-	}
-	for base, seal := range o.seals {
-		if have[base] || seal.Next <= o.l.Start() || seal.Size == 0 {
-			continue
+	o.missing = make(map[record.Offset]bool)
+	files := o.bases
+	for _, seal := range o.seals {
+		i, there := slices.BinarySearch(files, seal.Base)
+		covered := there || i < len(files) && files[i] < seal.Next
+		if !covered && seal.Next > o.l.Start() && seal.Size > 0 {
+			o.missing[seal.Base] = true
 		}
-		s := segment.OpenSealed(o.l.env.FS, o.l.env.Files, o.l.dir, seal, o.l.segmentOptions())
-		o.l.log.Error("segment is missing", "partition", o.l.name, "path", s.Path(), "from", seal.Base, "to", seal.Next)
-		o.list = append(o.list, s)
 	}
+	o.bases = slices.Concat(files, slices.Collect(maps.Keys(o.missing)))
+	slices.Sort(o.bases)
 }
 
-// take opens the log file that starts at base, the first of those that are left.
-func (o *opening) take(base record.Offset) error {
-	l, last := o.l, len(o.bases) == 1
-	if seal, ok := o.seals[base]; ok {
-		o.list = append(o.list, segment.OpenSealed(l.env.FS, l.env.Files, l.dir, seal, l.segmentOptions()))
+// reached is the offset up to which the segments taken so far go.
+func (o *opening) reached() record.Offset {
+	reached := o.l.Start()
+	if n := len(o.list); n > 0 {
+		reached = max(reached, o.list[n-1].Next())
+	} else if !o.kept() && len(o.bases) > 0 {
+		reached = o.bases[0]
+	}
+	return reached
+}
+
+// kept says that something is kept of the log beside its files. Nothing is of a
+// directory that was copied from a Kafka broker.
+func (o *opening) kept() bool { return o.cp != nil || o.l.meta.generation > 0 }
+
+// next takes the first of the segments that are left, unless the log ends here.
+func (o *opening) next() error {
+	if len(o.bases) > 1 && o.bases[1] <= o.l.Start() {
+		o.doom(o.bases[0], o.bases[1])
+		o.bases = o.bases[1:]
 		return nil
 	}
+	if cut, err := o.cutAtGap(); cut || err != nil {
+		return err
+	}
+	if err := o.take(o.bases[0]); err != nil {
+		return err
+	}
+	o.bases = o.bases[1:]
+	return nil
+}
+
+// doom has a segment below the log start removed: a deletion was cut short.
+func (o *opening) doom(base, next record.Offset) {
+	l := o.l
+	seal := segment.Seal{Base: base, Next: next}
+	l.doomed = append(l.doomed, segment.OpenSealed(l.env.FS, l.env.Files, l.dir, seal, l.segmentOptions()))
+}
+
+// take opens the segment that starts at base, the first of those that are left.
+func (o *opening) take(base record.Offset) error {
+	if seal, ok := o.seals[base]; ok {
+		return o.takeSealed(seal)
+	}
+	l := o.l
 	st := segment.State{Base: base}
 	if base == o.known.Base && o.cp != nil {
 		st = o.known
 	}
 	if o.clean && base == o.known.Base && st.Size > 0 && o.activeIsWhole() {
-		o.list = append(o.list, segment.OpenActive(l.env.FS, l.env.Files, l.dir, st, l.segmentOptions()))
-		return nil
+		return o.add(segment.OpenActive(l.env.FS, l.env.Files, l.dir, st, l.segmentOptions()))
 	}
 	s, torn, short, err := segment.Recover(l.env.FS, l.env.Files, l.dir, st, l.segmentOptions())
 	if err != nil {
 		return err
 	}
-	switch {
-	case short:
+	if short {
 		l.log.Error("segment is shorter than it was", "partition", l.name, "path", s.Path(), "expected", st.Size)
 		s.Roll()
-	case torn != nil && o.isDamage(base):
-		l.log.Error("segment is damaged", "partition", l.name, "path", s.Path(), "position", torn.At, "reason", torn.Reason)
-		if err := s.Adopt(o.nextBase(base)); err != nil {
-			return err
-		}
-		torn = nil
-	case torn != nil:
-		l.log.Warn("cut the torn end of a segment", "partition", l.name, "path", s.Path(),
-			"position", torn.At, "bytes", torn.Bytes, "next offset", s.Next(), "reason", torn.Reason)
-		if err := o.dropBehind(); err != nil {
-			return err
-		}
-		last = true
+		l.unfinished = append(l.unfinished, s)
+		return o.add(s)
 	}
-	if !short {
-		if err := s.Settle(st.Size, torn); err != nil {
-			return err
-		}
+	if torn, err = o.judge(s, torn); err != nil {
+		return err
 	}
-	if !last && !s.Sealed() {
+	if err := s.Settle(st.Size, torn); err != nil {
+		return err
+	}
+	o.unnamed = o.unnamed || st.Size == 0 && s.Size() > 0
+	if len(o.bases) > 1 {
 		s.Roll()
 	}
 	if s.Sealed() {
 		l.unfinished = append(l.unfinished, s)
+	}
+	return o.add(s)
+}
+
+func (o *opening) takeSealed(seal segment.Seal) error {
+	l := o.l
+	s := segment.OpenSealed(l.env.FS, l.env.Files, l.dir, seal, l.segmentOptions())
+	if o.missing[seal.Base] {
+		if seal.Base < o.reached() {
+			return nil // out of date, see addMissing
+		}
+		l.log.Error("segment is missing", "partition", l.name, "path", s.Path(), "from", seal.Base, "to", seal.Next)
+	}
+	return o.add(s)
+}
+
+// add puts a segment into the list. It refuses a directory in which two files
+// claim an offset: which of them is right is not for a program to guess.
+func (o *opening) add(s *segment.Segment) error {
+	if n := len(o.list); n > 0 {
+		if prev := o.list[n-1]; prev.Next() > s.Base() {
+			return fmt.Errorf("%s and %s both claim offsets from %d to %d: move one of them away",
+				prev.Path(), s.Path(), s.Base(), min(prev.Next(), max(s.Next(), s.Base()+1))-1)
+		}
 	}
 	o.list = append(o.list, s)
 	return nil
@@ -162,32 +220,6 @@ func (o *opening) take(base record.Offset) error {
 func (o *opening) activeIsWhole() bool {
 	info, err := o.l.env.FS.Stat(o.l.dir + "/" + segment.FileName(o.known.Base) + segment.LogSuffix)
 	return err == nil && info.Size() == int64(o.known.Size)
-}
-
-// checkOverlap refuses a directory in which two files claim an offset: which of
-// them is right is not for a program to guess.
-func (o *opening) checkOverlap() error {
-	tree := newTree()
-	for _, s := range o.list {
-		tree.ReplaceOrInsert(item{base: s.Base(), seg: s})
-	}
-	var prev *segment.Segment
-	var err error
-	tree.Ascend(func(it item) bool {
-		if prev != nil && prev.Next() > it.base {
-			err = fmt.Errorf("%s and %s both claim offsets from %d to %d: move one of them away",
-				prev.Path(), it.seg.Path(), it.base, min(prev.Next(), max(it.seg.Next(), it.base+1))-1)
-			return false
-		}
-		prev = it.seg
-		return true
-	})
-	o.list = o.list[:0]
-	tree.Ascend(func(it item) bool {
-		o.list = append(o.list, it.seg)
-		return true
-	})
-	return err
 }
 
 // finish sets the offsets, makes sure that there is an active segment, and puts
@@ -211,14 +243,22 @@ func (o *opening) finish() error {
 	if !o.clean {
 		l.epoch++ // also of an empty log: readers may have seen what is gone
 	}
+	if o.unnamed { // a killed process may have made a file and not synced its name
+		if err := l.env.FS.SyncDir(l.dir); err != nil {
+			return err
+		}
+	}
+	if reached := o.reached(); reached < end {
+		l.log.Error("offsets are missing", "partition", l.name, "from", reached, "to", end)
+	}
 	if err := o.ensureActive(end); err != nil {
 		return err
 	}
-	l.newName = l.active.Size() == 0
 	l.logEnd.Store(int64(end))
 	l.durable.Store(int64(end))
 	l.published.Store(int64(end))
 	l.showListLocked()
+	l.removeBelowStart()
 	if len(l.unfinished) > 0 {
 		l.env.Runner.Tidy(l)
 	}
@@ -228,7 +268,7 @@ func (o *opening) finish() error {
 // firstAbove is the log start that the files tell where no metadata does: a
 // directory that was copied from a Kafka broker has none.
 func (o *opening) firstAbove() record.Offset {
-	if o.l.meta.generation > 0 || o.cp != nil || len(o.list) == 0 {
+	if o.kept() || len(o.list) == 0 {
 		return 0
 	}
 	return o.list[0].Base()

@@ -59,6 +59,11 @@ func (l *Log) Read(buf []byte, most int, from record.Offset, c *Cursor) (segment
 		if seg.Next() >= end || !seg.Sealed() {
 			return segment.Chunk{}, nil
 		}
+		if !l.sparse.Load() {
+			return segment.Chunk{}, &segment.CorruptError{
+				Path: seg.Path(), Offset: from - 1, From: from, To: seg.Next(), Reason: "batches are missing",
+			}
+		}
 		from = max(seg.Next(), from+1) // no record from here to the end of this segment
 		at = Cursor{}
 	}
@@ -118,8 +123,8 @@ func (l *Log) findTime(ts int64, start, end record.Offset, maxInflated int) (rec
 	var found bool
 	var err error
 	view.AscendGreaterOrEqual(pivot, func(it item) bool {
-		if it.seg.MaxTimestamp() < ts {
-			return true
+		if it.seg.Next() <= start || it.seg.MaxTimestamp() < ts {
+			return true // the first sort may be on its way out, or gone
 		}
 		off, found, err = it.seg.FindTime(ts, start, end, maxInflated)
 		return !found && err == nil

@@ -41,8 +41,10 @@ type rig struct {
 	flight []*sent
 	logged lines
 
-	commits, drains, tidies int  // asked for and not done
-	dead                    bool // the power is off: every call to the disk fails
+	commits, drains, tidies int           // asked for and not done
+	settled                 bool          // no change of level is under way
+	opened                  record.Offset // log end when it was opened
+	dead                    bool          // the power is off: every call to the disk fails
 }
 
 // book is what the log must, may and must not hold.
@@ -73,7 +75,7 @@ func newRig(t tb, cfg partition.Config, set ...func(*rig)) *rig {
 	for _, f := range set {
 		f(r)
 	}
-	if err := errors.Join(r.disk.Mkdir(dir), r.disk.SyncDir(".")); err != nil {
+	if err := errors.Join(partition.Create(r.disk, dir), r.disk.SyncDir(".")); err != nil {
 		t.Fatalf("%v", err)
 	}
 	r.open(&partition.Checkpoint{}, true)
@@ -109,7 +111,7 @@ func (r *rig) tryOpen(cp *partition.Checkpoint, clean bool) error {
 	if err != nil {
 		return err
 	}
-	r.log = log
+	r.log, r.settled, r.opened = log, true, log.LogEnd()
 	r.step()
 	return nil
 }
@@ -168,11 +170,13 @@ func (r *rig) observe() {
 		return
 	}
 	end := r.log.DurableEnd()
-	if r.log.Config().Level == partition.Fsync {
+	if r.settled && r.log.Config().Level == partition.Fsync {
 		end = max(end, r.log.End())
 	}
 	r.durable = max(r.durable, end)
-	r.epoch = max(r.epoch, r.log.Stats().Epoch)
+	if r.log.LogEnd() > r.opened {
+		r.epoch = max(r.epoch, r.log.Stats().Epoch)
+	}
 }
 
 // value is one that no other record has.
@@ -438,3 +442,5 @@ func count(n *atomic.Int64, kind vfs.OpKind, suffix string) func(vfs.Op) vfs.Fau
 		return vfs.Fault{}
 	}
 }
+
+type offset = record.Offset

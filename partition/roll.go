@@ -2,6 +2,7 @@ package partition
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/varvelog/varve/record"
 	"github.com/varvelog/varve/retention"
@@ -22,12 +23,31 @@ func (l *Log) rollLocked(base record.Offset) error {
 	}
 	old.Roll()
 	l.unfinished = append(l.unfinished, old)
-	l.active, l.newName = s, true
+	l.active = s
 	l.listMu.Lock()
 	l.appendSegmentLocked(s)
 	l.showListLocked()
 	l.listMu.Unlock()
 	l.env.Runner.Tidy(l)
+	return nil
+}
+
+// syncRolledLocked makes rolled segments durable, with their names. appendMu is
+// let go meanwhile; the active segment, which is empty, stays what it is.
+func (l *Log) syncRolledLocked() error {
+	rolled, names := slices.Clone(l.unfinished), l.names
+	l.appendMu.Unlock()
+	defer l.appendMu.Lock()
+	for _, s := range rolled {
+		if err := s.Sync(); err != nil && !segment.IsRemoved(err) {
+			l.fail(fmt.Errorf("%s: %w", s.Path(), err))
+			return l.Failed()
+		}
+	}
+	if err := l.syncNames(names); err != nil {
+		l.fail(err)
+		return l.Failed()
+	}
 	return nil
 }
 
@@ -55,15 +75,13 @@ func (l *Log) Tidy() error {
 	l.tidyMu.Lock()
 	defer l.tidyMu.Unlock()
 	for {
-		s, newName := l.nextUnfinished()
+		s, names := l.nextUnfinished()
 		if s == nil || l.gone.Load() {
 			return nil
 		}
-		if newName {
-			if err := l.env.FS.SyncDir(l.dir); err != nil {
-				l.fail(err)
-				return err
-			}
+		if err := l.syncNames(names); err != nil {
+			l.fail(err)
+			return err
 		}
 		seal, err := s.Finish()
 		if err != nil && !segment.IsRemoved(err) {
@@ -71,6 +89,7 @@ func (l *Log) Tidy() error {
 			return fmt.Errorf("finish %s: %w", s.Path(), err)
 		}
 		if err == nil {
+			s.Show(s.Size()) // no round will: the next one may have begun without it
 			if err := l.seals.add(seal, l.Start()); err != nil {
 				l.log.Warn("cannot note a sealed segment: the next start after a crash reads it again",
 					"partition", l.name, "segment", s.Path(), "err", err)
@@ -82,13 +101,11 @@ func (l *Log) Tidy() error {
 	}
 }
 
-func (l *Log) nextUnfinished() (*segment.Segment, bool) {
+func (l *Log) nextUnfinished() (s *segment.Segment, names int64) {
 	l.appendMu.Lock()
 	defer l.appendMu.Unlock()
 	if len(l.unfinished) == 0 {
-		return nil, false
+		return nil, 0
 	}
-	newName := l.newName
-	l.newName = false
-	return l.unfinished[0], newName
+	return l.unfinished[0], l.names
 }

@@ -31,11 +31,9 @@ func (l *Log) SyncRound() error {
 			return l.Failed()
 		}
 	}
-	if r.newName {
-		if err := l.env.FS.SyncDir(l.dir); err != nil {
-			l.fail(err)
-			return l.Failed()
-		}
+	if err := l.syncNames(r.names); err != nil {
+		l.fail(err)
+		return l.Failed()
 	}
 	for i, s := range r.segments {
 		s.Show(r.ends[i])
@@ -52,21 +50,34 @@ type round struct {
 	end      record.Offset
 	segments []*segment.Segment // in order: the durable end is a contiguous one
 	ends     []record.Pos
-	newName  bool
+	names    int64
 }
 
 func (l *Log) beginRound() round {
 	l.appendMu.Lock()
 	defer l.appendMu.Unlock()
-	r := round{end: l.LogEnd(), newName: l.newName}
+	r := round{end: l.LogEnd(), names: l.names}
 	for _, s := range l.unfinished {
 		r.segments = append(r.segments, s)
 		r.ends = append(r.ends, s.Size())
 	}
 	r.segments = append(r.segments, l.active)
 	r.ends = append(r.ends, l.active.Size())
-	l.newName = false
 	return r
+}
+
+// syncNames makes the names of the first n files durable, unless they are. Only
+// who has seen that happen may count on it: another goroutine that is about to
+// do it is not enough.
+func (l *Log) syncNames(n int64) error {
+	if l.durableNames.Load() >= n {
+		return nil
+	}
+	if err := l.env.FS.SyncDir(l.dir); err != nil {
+		return err
+	}
+	raise(&l.durableNames, n)
+	return nil
 }
 
 // Unsynced says whether a power cut could take something.

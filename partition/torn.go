@@ -9,38 +9,82 @@ import (
 	"github.com/varvelog/varve/segment"
 )
 
-// isDamage tells damage from a torn end, for a file that stops making sense
-// before its end. It is damage where the file is known to have been on stable
-// storage: it was rolled before the last checkpoint, or a segment behind it was
-// finished. Above the checkpoint, on a topic that acknowledges before it syncs,
-// whatever follows the bad place is as uncertain as the bad place itself: what a
-// crash takes is a suffix. On a topic that syncs first, batches in a later file
-// say that this one was durable.
-func (o *opening) isDamage(base record.Offset) bool {
-	if o.clean || (o.cp != nil && base < o.known.Base) {
+// isDamage tells damage from what a crash took, for a log that stops making sense
+// at an offset, in front of the segments that are left behind that place. It is
+// damage where the offset is known to have been on stable storage: by the last
+// checkpoint, or because a segment behind it was finished. Above those, on a topic
+// that acknowledges before it syncs, what is behind the place is as uncertain as
+// the place itself: a crash takes a suffix. On a topic that syncs first, batches
+// in a later file say that everything before was durable: see writer.flush. Of a
+// log of which nothing is kept, nothing is cut that has something behind it.
+func (o *opening) isDamage(at record.Offset, behind []record.Offset) bool {
+	if at < o.known.Next {
 		return true
 	}
-	for _, later := range o.bases[1:] {
+	for _, later := range behind {
 		if _, sealed := o.seals[later]; sealed {
 			return true
 		}
 	}
-	return len(o.bases) > 1 && (o.cp == nil || o.l.Config().Level == Fsync)
+	return len(behind) > 0 && (o.clean || !o.kept() || o.l.Config().Level == Fsync)
 }
 
-func (o *opening) nextBase(base record.Offset) record.Offset {
-	if len(o.bases) > 1 {
-		return o.bases[1]
+// cutAtGap looks at the offsets between what was taken so far and the next
+// segment. Where there are any and it is no damage, a crash has taken the name of
+// a file: the log is cut there.
+func (o *opening) cutAtGap() (cut bool, err error) {
+	l, from, to := o.l, o.reached(), o.bases[0]
+	if to <= from || l.sparse.Load() {
+		return false, nil
 	}
-	return max(o.known.Next, base)
+	if o.isDamage(from, o.bases) {
+		l.log.Error("offsets are missing", "partition", l.name, "from", from, "to", to)
+		return false, nil
+	}
+	return true, o.dropBehind(0)
+}
+
+// judge says what becomes of a segment that was read to a torn place, or to the
+// end of its file: damage is kept for readers to be told of, a torn end is to be
+// cut, and with it go the segments behind.
+func (o *opening) judge(s *segment.Segment, torn *segment.Torn) (*segment.Torn, error) {
+	l, behind := o.l, o.bases[1:]
+	early := len(behind) > 0 && s.Next() < behind[0] && !l.sparse.Load()
+	switch {
+	case torn == nil && !early:
+		return nil, nil
+	case o.isDamage(s.Next(), behind):
+		if torn == nil {
+			return nil, nil // the gap in front of the next segment says it
+		}
+		l.log.Error("segment is damaged", "partition", l.name, "path", s.Path(), "position", torn.At, "reason", torn.Reason)
+		s.Roll()
+		return nil, s.Adopt(o.nextBase(s.Base(), behind))
+	case torn != nil:
+		l.log.Warn("cut the torn end of a segment", "partition", l.name, "path", s.Path(),
+			"position", torn.At, "bytes", torn.Bytes, "next offset", s.Next(), "reason", torn.Reason)
+	}
+	return torn, o.dropBehind(1)
+}
+
+// nextBase is where a damaged segment ends: where the next one starts.
+func (o *opening) nextBase(base record.Offset, behind []record.Offset) record.Offset {
+	switch {
+	case len(behind) > 0:
+		return behind[0]
+	case base < o.known.Base:
+		return o.known.Base
+	}
+	return o.known.Next
 }
 
 // dropEmptyTail removes the last files while they hold no batch at all and are
 // not known to have held one: a roll of which only the name reached the disk.
 func (o *opening) dropEmptyTail() error {
-	for n := len(o.bases); n > 1 && !o.clean; n-- {
+	for n := len(o.bases); n > 0 && !o.clean; n-- {
 		base := o.bases[n-1]
-		if _, sealed := o.seals[base]; sealed || base <= o.known.Base {
+		_, sealed := o.seals[base]
+		if sealed || base <= o.known.Base || (n == 1 && base <= o.reached()) {
 			return nil
 		}
 		empty, err := o.holdsNoBatch(base)
@@ -76,15 +120,15 @@ func (o *opening) holdsNoBatch(base record.Offset) (bool, error) {
 	return true, nil
 }
 
-// dropBehind removes the files behind the one being taken, in which the log is
-// cut.
-func (o *opening) dropBehind() error {
-	for len(o.bases) > 1 {
-		last := o.bases[len(o.bases)-1]
-		if err := o.drop(last); err != nil {
+// dropBehind removes the files of all segments that are left but the first keep:
+// the log is cut in front of them.
+func (o *opening) dropBehind(keep int) error {
+	for len(o.bases) > keep {
+		last := len(o.bases) - 1
+		if err := o.drop(o.bases[last]); err != nil {
 			return err
 		}
-		o.bases = o.bases[:len(o.bases)-1]
+		o.bases = o.bases[:last]
 	}
 	return nil
 }
@@ -92,6 +136,7 @@ func (o *opening) dropBehind() error {
 func (o *opening) drop(base record.Offset) error {
 	o.l.log.Warn("removing a segment behind the end of the log", "partition", o.l.name,
 		"path", o.l.env.FS.Path(o.logName(base)))
+	o.unnamed = true // it must not come back when its offsets are in another file
 	name := o.l.dir + "/" + segment.FileName(base)
 	for _, suffix := range []string{segment.IndexSuffix, segment.TimeIndexSuffix, segment.LogSuffix} {
 		if err := o.l.env.FS.Remove(name + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {

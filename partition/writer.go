@@ -240,8 +240,8 @@ func (w *writer) place(b *record.Batch, p part, of []*Append) {
 // pass its size, its age, or what its index can hold.
 func (w *writer) rollBefore(b *record.Batch) bool {
 	size := int64(w.seg.Size()) + w.bytes
-	if size == 0 {
-		return false
+	if size == 0 { // offsets that are kept may begin far above an empty segment
+		return !w.seg.Fits(int64(b.Size()), b.LastOffset())
 	}
 	if size+int64(b.Size()) > w.cfg.SegmentBytes || w.seg.IndexFull() || !w.seg.Fits(w.bytes+int64(b.Size()), b.LastOffset()) {
 		return true
@@ -279,7 +279,7 @@ func (w *writer) flush() {
 	}
 	w.gather()
 	last := w.entries[len(w.entries)-1].Last
-	if err := w.seg.Append(w.bufs, w.entries, w.now); err != nil {
+	if err := w.append(); err != nil {
 		w.err = fmt.Errorf("append %s at offset %d: %w", w.l.name, w.entries[0].Base, err)
 		w.l.noteFailure(w.seg)
 		for _, a := range w.wrote {
@@ -292,6 +292,19 @@ func (w *writer) flush() {
 	clear(w.wrote)
 	clear(w.bufs)
 	w.parts, w.entries, w.wrote, w.bufs, w.bytes = w.parts[:0], w.entries[:0], w.wrote[:0], w.bufs[:0], 0
+}
+
+// append writes to the segment. On a topic of level fsync nothing goes into a new
+// one before everything in front of it is durable. All that waits for the one
+// waits for the other anyway, and recovery can tell by it: a crash leaves no batch
+// behind a torn place but in the same file.
+func (w *writer) append() error {
+	if w.cfg.Level == Fsync && w.seg.Size() == 0 {
+		if err := w.l.syncRolledLocked(); err != nil {
+			return err
+		}
+	}
+	return w.seg.Append(w.bufs, w.entries, w.now)
 }
 
 // gather lists the buffers of a write. Parts made in the arena lie back to back
@@ -316,6 +329,9 @@ func (w *writer) gather() {
 func (w *writer) appended(end record.Offset) {
 	l := w.l
 	l.logEnd.Store(int64(end))
+	if int64(w.seg.Size()) == w.bytes { // its first: the name of its file has to become durable too
+		l.names++
+	}
 	l.stats.appended(w.entries, w.bytes)
 	l.noteEpochLocked(w.entries[0].Base)
 	if w.cfg.Level != Fsync {

@@ -224,11 +224,14 @@ func (s *Segment) Finished() bool { return s.seal.Load() != nil }
 // Unsynced says that there are bytes a power cut could take.
 func (s *Segment) Unsynced() bool { return s.synced.Load() < s.size.Load() }
 
-// Show makes the bytes below pos visible to readers. Call it before the end
-// that covers them is published.
+// Show makes the bytes below pos visible to readers, and never fewer than before.
+// Call it before the end that covers them is published; any goroutine may.
 func (s *Segment) Show(pos record.Pos) {
-	if int64(pos) > s.visible.Load() {
-		s.visible.Store(int64(pos))
+	for {
+		was := s.visible.Load()
+		if was >= int64(pos) || s.visible.CompareAndSwap(was, int64(pos)) {
+			return
+		}
 	}
 }
 

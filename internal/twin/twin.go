@@ -11,9 +11,10 @@
 // bytes, so that a document of about the same length is saved without asking
 // the disk for space, and one sector holds it whole.
 //
-// A save is durable when it returns. Cut short by a crash it leaves the old
-// document or the new one: the second file is touched only after the first is
-// on stable storage. One goroutine at a time may save a name.
+// A save is durable when it returns, the names of the files too. Cut short by a
+// crash it leaves the old document or the new one: the second file is touched
+// only after the first is on stable storage, and a file that is not there yet
+// gets its name when it is whole. One goroutine at a time may save a name.
 //
 // It is not for large documents or for frequent changes: each save costs two
 // syncs.
@@ -29,6 +30,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 
 	"github.com/varvelog/varve/internal/vfs"
 )
@@ -61,7 +63,7 @@ type Doc struct {
 }
 
 // Save writes body, a JSON value, as the given generation to both files of
-// name. The names are durable once the caller has synced the directory.
+// name.
 func Save(fsys vfs.FS, name string, generation uint64, body json.RawMessage) error {
 	data, err := encode(generation, body)
 	if err != nil {
@@ -171,17 +173,49 @@ func decode(data []byte) (Doc, error) {
 	return Doc{Generation: e.Generation, Body: e.Body}, nil
 }
 
+// write writes over the file, so that a full disk is no obstacle.
 func write(fsys vfs.FS, name string, data []byte) error {
-	f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE)
+	f, err := fsys.OpenFile(name, os.O_RDWR)
+	if errors.Is(err, fs.ErrNotExist) {
+		return create(fsys, name, data)
+	}
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	if _, err := f.WriteAt(data, 0); err != nil {
+	return fill(f, data)
+}
+
+// TmpSuffix is added to the name of a file while it is made. One that a crash
+// left behind may be removed.
+const TmpSuffix = ".tmp"
+
+// create makes the file whole before it gets its name: the first of the two is
+// for a moment all there is of the document.
+func create(fsys vfs.FS, name string, data []byte) error {
+	tmp := name + TmpSuffix
+	f, err := fsys.OpenFile(tmp, os.O_RDWR|os.O_CREATE)
+	if err != nil {
 		return err
 	}
-	if err := f.Truncate(int64(len(data))); err != nil {
+	err = fill(f, data)
+	if err == nil {
+		err = fsys.Rename(tmp, name)
+	}
+	if err != nil {
+		fsys.Remove(tmp)
 		return err
 	}
-	return f.Sync()
+	return fsys.SyncDir(path.Dir(name))
+}
+
+// fill makes data the durable content of f, and closes it.
+func fill(f vfs.File, data []byte) error {
+	_, err := f.WriteAt(data, 0)
+	if err == nil {
+		err = f.Truncate(int64(len(data)))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }
