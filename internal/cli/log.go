@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) logCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "log",
+		Short: "Look into log files: what is in them, and whether it is whole",
+		Long: `Look into log files as they lie on disk, varve's own and Apache Kafka's. These
+commands open no engine and take no lock, so they also work on a copy, a backup or
+a directory that is in use; they change nothing.`,
+		Example: `  varve log dump --topic orders --partition 0
+  varve log verify --all`,
+	}
+	c.AddCommand(a.logDumpCommand(), a.logVerifyCommand())
+	return asGroup(c)
+}
+
+// logPaths are the flags and arguments that say which files to look at.
+type logPaths struct {
+	topic     string
+	partition int
+	all       bool
+}
+
+func (p *logPaths) flags(a *app, c *cobra.Command) {
+	c.Flags().StringVar(&p.topic, "topic", "", "look at this `topic` of the data directory")
+	c.Flags().IntVar(&p.partition, "partition", -1, "with --topic: only partition `N`")
+	c.Flags().Lookup("partition").DefValue = "0" // keeps -1 out of the help
+	c.Flags().BoolVar(&p.all, "all", false, "look at every topic of the data directory")
+	c.RegisterFlagCompletionFunc("topic", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return listNames(a.topicsDir()), cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+// resolve returns the paths to look at: the arguments or what the flags say.
+func (p *logPaths) resolve(a *app, c *cobra.Command, args []string) ([]string, error) {
+	chosen := c.Flags().Changed("partition")
+	switch {
+	case len(args) > 0 && (p.topic != "" || p.all || chosen):
+		return nil, usagef("give paths, or --topic, or --all, not several of them")
+	case p.topic != "" && p.all:
+		return nil, usagef("--topic and --all do not go together")
+	case chosen && p.topic == "":
+		return nil, usagef("--partition needs --topic")
+	case chosen && p.partition < 0:
+		return nil, usagef("--partition %d: partitions count from 0", p.partition)
+	case len(args) > 0:
+		return args, nil
+	case p.all:
+		return []string{a.topicsDir()}, nil
+	case p.topic == "":
+		return nil, usagef("nothing to look at (give a path, --topic NAME or --all)")
+	}
+	dir := filepath.Join(a.topicsDir(), p.topic)
+	if !isDir(dir) {
+		return nil, fmt.Errorf("topic %q does not exist in %s", p.topic, a.dataDir())
+	}
+	if chosen {
+		dir = filepath.Join(dir, strconv.Itoa(p.partition))
+		if !isDir(dir) {
+			return nil, fmt.Errorf("topic %q has no partition %d", p.topic, p.partition)
+		}
+	}
+	return []string{dir}, nil
+}
+
+// fault is one thing found wrong in a file.
+type fault struct {
+	Type     string `json:"type"` // "fault"
+	Path     string `json:"path"`
+	Position int64  `json:"position"`
+	Offset   int64  `json:"offset"`              // of the first record concerned
+	To       int64  `json:"to_offset,omitempty"` // with lost records: the first one behind them
+	Reason   string `json:"reason"`
+}
+
+func (f *fault) text() string {
+	s := fmt.Sprintf("%s: position %d, offset %d: %s", f.Path, f.Position, f.Offset, f.Reason)
+	if f.To > f.Offset {
+		s += fmt.Sprintf(" (offsets %d to %d cannot be read)", f.Offset, f.To-1)
+	}
+	return s
+}

@@ -1,0 +1,254 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/varvelog/varve/record"
+	"github.com/varvelog/varve/segment"
+)
+
+func (a *app) logVerifyCommand() *cobra.Command {
+	var paths logPaths
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "verify [PATH]…",
+		Short: "Check that log files and their indexes are whole",
+		Long: `Read log files from end to end and check everything in them: that each batch has
+its checksum and decodes to the records it counts, that offsets follow on within
+and across segments, and that the indexes say what the log says. Every fault is
+one line with file, position and offset; the exit code is 1 if there is any.
+
+PATH is a file of a segment or a directory at any level, varve's or Kafka's. Gaps
+between offsets are no fault in Kafka's, where compaction leaves some.
+
+Memory does not grow with the files. In a directory that is in use, the end that
+is just being written may be reported as unfinished.`,
+		Example: `  varve log verify --all
+  varve log verify --topic orders --json
+  varve log verify /var/lib/kafka/data/orders-0`,
+		RunE: func(c *cobra.Command, args []string) error {
+			resolved, err := paths.resolve(a, c, args)
+			if err != nil {
+				return err
+			}
+			parts, err := findPartitions(resolved, true)
+			if err != nil {
+				return err
+			}
+			bar := a.progress("verify", totalBytes(parts))
+			v := &verify{ctx: c.Context(), app: a, json: asJSON, bar: bar}
+			err = v.run(parts)
+			bar.done()
+			return err
+		},
+	}
+	paths.flags(a, c)
+	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object a fault and a partition, a line each")
+	return c
+}
+
+// verify checks partitions, one after the other.
+type verify struct {
+	ctx    context.Context
+	app    *app
+	json   bool
+	bar    *progress
+	codec  payloads
+	faults int64 // in all partitions
+
+	part  partitionReport
+	seals seals
+	path  string // of the log file being read
+	index *indexCheck
+	seal  *sealCheck
+}
+
+// partitionReport is what was found in one partition.
+type partitionReport struct {
+	Type     string        `json:"type"` // "partition"
+	Path     string        `json:"path"`
+	Segments int           `json:"segments"`
+	Batches  int64         `json:"batches"`
+	Records  int64         `json:"records"`
+	Bytes    int64         `json:"bytes"`
+	Start    record.Offset `json:"start"` // first offset
+	End      record.Offset `json:"end"`   // one past the last offset
+	Faults   int64         `json:"faults"`
+}
+
+func (r *partitionReport) text() string {
+	verdict := "ok"
+	if r.Faults > 0 {
+		verdict = count(r.Faults, "fault")
+	}
+	return fmt.Sprintf("%s: %s, %s, offsets %d to %d, %s: %s", r.Path,
+		count(int64(r.Segments), "segment"), count(r.Records, "record"), r.Start, r.End-1, bytesText(r.Bytes), verdict)
+}
+
+func (v *verify) run(parts []partitionFiles) error {
+	for _, p := range parts {
+		if err := v.partition(p); err != nil {
+			return err
+		}
+	}
+	if v.faults > 0 {
+		return fmt.Errorf("%s found in %s", count(v.faults, "fault"), count(int64(len(parts)), "partition"))
+	}
+	return nil
+}
+
+func (v *verify) partition(p partitionFiles) error {
+	v.part = partitionReport{Type: "partition", Path: p.dir, Segments: len(p.segments)}
+	var err error
+	if v.seals, err = readSeals(p.dir); err != nil {
+		return err
+	}
+	walk := newLogWalk(v.ctx, p.dense, v, v.bar.add)
+	for i, s := range p.segments {
+		if i == 0 {
+			v.part.Start, v.part.End = s.base, s.base
+		} else if err := v.follows(walk, &s, p.dense); err != nil {
+			return err
+		}
+		if err := v.segment(walk, &s); err != nil {
+			return err
+		}
+		v.part.End = walk.chain.Next
+	}
+	if err := walk.close(0); err != nil {
+		return err
+	}
+	if v.json {
+		return writeJSON(v.app.out, &v.part)
+	}
+	_, err = fmt.Fprintln(v.app.out, v.part.text())
+	return err
+}
+
+// follows checks that a segment begins where the one before it ended.
+func (v *verify) follows(walk *logWalk, s *segmentFiles, dense bool) error {
+	next, damaged := walk.chain.Next, walk.open != nil
+	if err := walk.close(s.base); err != nil {
+		return err
+	}
+	var why string
+	switch {
+	case s.base < next:
+		why = fmt.Sprintf("segment begins at offset %d, below %d, the end of the segment before", s.base, next)
+	case s.base > next && dense && !damaged:
+		return v.fault(fault{Type: "fault", Path: s.path(segment.LogSuffix), Offset: int64(next), To: int64(s.base),
+			Reason: "records are missing before this segment"})
+	default:
+		return nil
+	}
+	return v.fault(fault{Type: "fault", Path: s.path(segment.LogSuffix), Offset: int64(s.base), Reason: why})
+}
+
+func (v *verify) segment(walk *logWalk, s *segmentFiles) error {
+	v.path, v.index, v.seal = s.path(segment.LogSuffix), newIndexCheck(s), newSealCheck()
+	defer v.index.stop()
+	if !s.log {
+		return v.fault(fault{Type: "fault", Path: v.path, Offset: int64(s.base), Reason: "file is missing, its index is there"})
+	}
+	before := v.part.Faults
+	size, err := walk.file(v.path, s.base)
+	var unreadable *readError
+	if errors.As(err, &unreadable) {
+		return v.fault(fault{Type: "fault", Path: v.path, Position: unreadable.at, Offset: int64(walk.chain.Next), Reason: unreadable.err.Error()})
+	}
+	if err != nil {
+		return err
+	}
+	if walk.open != nil {
+		v.index.skip()
+	}
+	v.part.Bytes += size
+	if err := v.indexFaults(v.index.end(record.Pos(size))); err != nil {
+		return err
+	}
+	seal, ok := v.seals[s.base]
+	if !ok || v.part.Faults > before || walk.open != nil {
+		return nil // what a seal would add is that something is wrong
+	}
+	return v.sealed(s, seal, size, walk.chain.Next)
+}
+
+// sealed holds a segment that looks whole against its seal.
+func (v *verify) sealed(s *segmentFiles, seal segment.Seal, size int64, next record.Offset) error {
+	if why := v.seal.against(seal, size, next); why != "" {
+		return v.fault(fault{Type: "fault", Path: v.path, Offset: int64(s.base), Reason: why})
+	}
+	for _, x := range []struct {
+		suffix string
+		size   int64
+		sum    uint32
+	}{
+		{segment.IndexSuffix, 8 * int64(seal.Index.Entries), seal.Index.Sum},
+		{segment.TimeIndexSuffix, 12 * int64(seal.Index.TimeEntries), seal.Index.TimeSum},
+	} {
+		why, err := indexAgainst(s.path(x.suffix), x.size, x.sum)
+		if err == nil && why != "" {
+			err = v.fault(fault{Type: "fault", Path: s.path(x.suffix), Offset: int64(s.base), Reason: why})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *verify) batch(b *record.Batch, at record.Pos) error {
+	v.part.Batches++
+	v.seal.batch(b)
+	var n int64
+	reason, err := v.codec.each(b, func(*record.Record) error { n++; return nil })
+	v.part.Records += n
+	if err == nil && reason != "" {
+		err = v.fault(fault{Type: "fault", Path: v.path, Position: int64(at), Offset: int64(b.BaseOffset), Reason: reason})
+	}
+	if err != nil {
+		return err
+	}
+	return v.indexFaults(v.index.batch(b, at))
+}
+
+func (v *verify) indexFaults(faults []fault, err error) error {
+	for _, f := range faults {
+		if ferr := v.fault(f); err == nil {
+			err = ferr
+		}
+	}
+	return err
+}
+
+// fault prints one fault; it is the output of the command, so it goes there.
+func (v *verify) fault(f fault) error {
+	if f.Path == v.path {
+		v.index.skip()
+	}
+	v.faults++
+	v.part.Faults++
+	v.bar.clear()
+	if v.json {
+		return writeJSON(v.app.out, &f)
+	}
+	_, err := fmt.Fprintln(v.app.out, f.text())
+	return err
+}
+
+func totalBytes(parts []partitionFiles) int64 {
+	var sum int64
+	for _, p := range parts {
+		for _, s := range p.segments {
+			if info, err := os.Stat(s.path(segment.LogSuffix)); err == nil {
+				sum += info.Size()
+			}
+		}
+	}
+	return sum
+}

@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"github.com/varvelog/varve/record"
+	"github.com/varvelog/varve/segment"
+)
+
+// maxInflated bounds what the records of one batch may decompress to.
+const maxInflated = 256 << 20
+
+// logVisitor is told what a walk over log files finds, in order.
+type logVisitor interface {
+	// batch is called for each batch whose checksum is right.
+	batch(b *record.Batch, at record.Pos) error
+	// fault is called for whatever is wrong, when it is known how far it goes.
+	fault(f fault) error
+}
+
+// logWalk walks the log files of a partition, one after the other, and carries
+// from each batch to the next what the checksum leaves out: that offsets follow
+// on and that the leader epoch never falls.
+type logWalk struct {
+	ctx   context.Context
+	visit logVisitor
+	chain segment.Chain
+	open  *fault // a hole whose end is not known yet
+	moved func(bytes int64)
+}
+
+func newLogWalk(ctx context.Context, dense bool, visit logVisitor, moved func(bytes int64)) *logWalk {
+	return &logWalk{
+		ctx: ctx, visit: visit, moved: moved,
+		chain: segment.Chain{Dense: dense, Epoch: math.MinInt32},
+	}
+}
+
+// readError is a file that cannot be read, or not from a position on.
+type readError struct {
+	path string
+	at   int64
+	err  error
+}
+
+func (e *readError) Error() string {
+	return fmt.Sprintf("read %s at position %d: %v", e.path, e.at, e.err)
+}
+func (e *readError) Unwrap() error { return e.err }
+
+// file walks one log file, which begins at offset base. It returns the size of
+// the file. Errors are *readError and those of the visitor.
+func (w *logWalk) file(path string, base record.Offset) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, &readError{path: path, err: err}
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, &readError{path: path, err: err}
+	}
+	w.chain.Next, w.chain.Exact = base, w.chain.Dense
+	sc := newLogScanner(f, info.Size(), base)
+	for {
+		if err := interrupted(w.ctx); err != nil {
+			return 0, err
+		}
+		sc.low = w.chain.Next
+		at := sc.pos
+		b, h, err := sc.next()
+		switch {
+		case err == io.EOF:
+			return info.Size(), nil
+		case err != nil:
+			return 0, &readError{path: path, at: int64(at), err: err}
+		case h != nil:
+			w.hole(path, h)
+		default:
+			if err := w.batch(path, &b, at); err != nil {
+				return 0, err
+			}
+		}
+		w.moved(int64(sc.pos - at))
+	}
+}
+
+// hole remembers a damaged range until the good batch behind it tells which
+// offsets it took.
+func (w *logWalk) hole(path string, h *hole) {
+	w.open = &fault{Type: "fault", Path: path, Position: int64(h.at), Offset: int64(w.chain.Next), Reason: h.reason}
+	w.chain.Exact = false
+}
+
+func (w *logWalk) batch(path string, b *record.Batch, at record.Pos) error {
+	if err := w.close(b.BaseOffset); err != nil {
+		return err
+	}
+	if why := w.chain.Accept(b); why != "" {
+		err := w.visit.fault(fault{Type: "fault", Path: path, Position: int64(at), Offset: int64(w.chain.Next), Reason: why})
+		if err != nil {
+			return err
+		}
+		// What the batch says of its own place is not to be believed, but the
+		// number of its offsets is under the checksum. The next one may be off
+		// by what is missing here without being a second fault.
+		w.chain.Next += record.Offset(b.LastOffsetDelta) + 1
+		w.chain.Exact = false
+	}
+	return w.visit.batch(b, at)
+}
+
+// close reports the open hole, which ends in front of offset to.
+func (w *logWalk) close(to record.Offset) error {
+	if w.open == nil {
+		return nil
+	}
+	f := *w.open
+	w.open = nil
+	if int64(to) > f.Offset {
+		f.To = int64(to)
+	}
+	return w.visit.fault(f)
+}
+
+// payloads decodes the records of batches, reusing its memory.
+type payloads struct{ buf []byte }
+
+// each calls f for each record of b, which is valid until it returns. reason
+// says why the records cannot be decoded.
+func (p *payloads) each(b *record.Batch, f func(r *record.Record) error) (reason string, err error) {
+	data, err := b.Payload(p.buf[:0], maxInflated)
+	if err != nil {
+		return "records: " + formatReason(err), nil
+	}
+	if b.Attributes.Codec() != record.None {
+		p.buf = data
+	}
+	it := b.Records(data)
+	var r record.Record
+	for it.Next(&r) {
+		if err := f(&r); err != nil {
+			return "", err
+		}
+	}
+	if err := it.Err(); err != nil {
+		return "records: " + formatReason(err), nil
+	}
+	return "", nil
+}

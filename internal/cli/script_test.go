@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/varvelog/varve/internal/twin"
+	"github.com/varvelog/varve/internal/vfs"
+)
+
+func TestMain(m *testing.M) {
+	// With -race every process sleeps a second before it exits, unless told not to.
+	os.Setenv("GORACE", os.Getenv("GORACE")+" atexit_sleep_ms=0")
+	testscript.Main(m, map[string]func(){
+		"varve": func() {
+			os.Exit(Main(os.Args[1:], Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
+		},
+	})
+}
+
+// The stories in testdata/script read like the documentation of a command. Beside
+// testscript's own commands they use
+//
+//	exits CODE varve ARG…     the command must end with this exit code
+//	flip FILE POSITION        flip a bit of a file
+//	cut FILE BYTES            cut bytes off the end of a file
+//	lines FILE COUNT SIZE     write a file of lines of SIZE bytes
+//	firstline FIFO            wait for the first line that comes through a pipe
+//	newer DIR                 make a data directory one of a newer version
+//	bytes FILE TEXT           write a file with Go's escapes, such as \r and \xff
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits": scriptExits,
+			"flip":  scriptFlip,
+			"cut":   scriptCut,
+			"lines": scriptLines,
+			"bytes": scriptBytes,
+
+			"firstline": scriptFirstLine,
+			"newer":     scriptNewer,
+		},
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("VARVE_DIR", "")
+			e.Setenv("GORACE", os.Getenv("GORACE"))
+			return nil
+		},
+		RequireUniqueNames: true,
+	})
+}
+
+func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND ARG…")
+	}
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if strconv.Itoa(got) != args[0] {
+		ts.Fatalf("exit code is %d, want %s", got, args[0])
+	}
+	if stderr := ts.ReadFile("stderr"); got != 0 && strings.Count(stderr, "\nvarve: ") > 1 {
+		ts.Fatalf("more than one error line:\n%s", stderr)
+	}
+}
+
+func scriptFlip(ts *testscript.TestScript, _ bool, args []string) {
+	data := []byte(ts.ReadFile(args[0]))
+	data[scriptInt(ts, args[1])] ^= 1
+	scriptWrite(ts, args[0], data)
+}
+
+func scriptCut(ts *testscript.TestScript, _ bool, args []string) {
+	data := []byte(ts.ReadFile(args[0]))
+	scriptWrite(ts, args[0], data[:len(data)-scriptInt(ts, args[1])])
+}
+
+func scriptLines(ts *testscript.TestScript, _ bool, args []string) {
+	line := bytes.Repeat([]byte{'x'}, scriptInt(ts, args[2]))
+	scriptWrite(ts, args[0], bytes.Repeat(append(line, '\n'), scriptInt(ts, args[1])))
+}
+
+func scriptBytes(ts *testscript.TestScript, _ bool, args []string) {
+	s, err := strconv.Unquote(`"` + args[1] + `"`)
+	ts.Check(err)
+	scriptWrite(ts, args[0], []byte(s))
+}
+
+func scriptFirstLine(ts *testscript.TestScript, _ bool, args []string) {
+	f, err := os.Open(ts.MkAbs(args[0]))
+	ts.Check(err)
+	ts.Defer(func() { f.Close() })
+	_, err = bufio.NewReader(f).ReadString('\n')
+	ts.Check(err)
+}
+
+func scriptNewer(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(twin.Save(vfs.Dir(ts.MkAbs(args[0])), "FORMAT", 2, []byte(`{"version":2}`)))
+}
+
+func scriptInt(ts *testscript.TestScript, s string) int {
+	n, err := strconv.Atoi(s)
+	ts.Check(err)
+	return n
+}
+
+func scriptWrite(ts *testscript.TestScript, name string, data []byte) {
+	ts.Check(os.WriteFile(ts.MkAbs(name), data, 0o600))
+}

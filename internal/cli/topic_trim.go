@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/varvelog/varve"
+)
+
+func (a *app) topicTrimCommand() *cobra.Command {
+	var partition int
+	var before int64
+	c := &cobra.Command{
+		Use:   "trim NAME",
+		Short: "Drop the oldest records of a partition",
+		Long: `Drop every record of a partition below an offset, and print the offset it then
+starts at. Disk space comes back by whole segments.`,
+		Example:           `  varve topic trim orders --partition 0 --before 1000000`,
+		Args:              exactArgs("a topic name"),
+		ValidArgsFunction: a.topicNames,
+		RunE: func(c *cobra.Command, args []string) error {
+			for _, name := range []string{"partition", "before"} {
+				if !c.Flags().Changed(name) {
+					return usagef("trim needs --%s (see: %s --help)", name, c.CommandPath())
+				}
+			}
+			if before < 0 {
+				return usagef("--before %d: an offset is never negative", before)
+			}
+			return a.withTopic(args[0], func(t *varve.Topic) error {
+				p, err := onePartition(t, partition)
+				if err != nil {
+					return err
+				}
+				start, err := p.Trim(varve.Offset(before))
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintln(a.out, start)
+				return err
+			})
+		},
+	}
+	c.Flags().IntVar(&partition, "partition", 0, "trim partition `N`")
+	c.Flags().Int64Var(&before, "before", 0, "the first `offset` to keep")
+	return c
+}
