@@ -1,0 +1,70 @@
+# varve: `make` prints the targets, each with what it does.
+
+GO       ?= go
+FUZZTIME ?= 20s
+
+# Everything is built and vetted for these; tests run on the machine's own.
+PLATFORMS := linux/amd64 linux/386 linux/arm64 darwin/arm64 windows/amd64
+
+# The race detector needs a C compiler; without one Go sets CGO_ENABLED=0.
+RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## load a million generated events, replay them, prove every copy equal
+	$(GO) run ./examples/replay
+
+.PHONY: test
+test: ## all tests, with the race detector where a C compiler is found
+	$(GO) test $(RACE) -timeout 15m ./...
+
+.PHONY: check
+check: lint ## format, vet and build on all platforms, staticcheck, short tests
+	$(GO) test -short ./...
+
+.PHONY: lint
+lint: fmt cross staticcheck ## the part of check that runs no test
+
+.PHONY: fmt
+fmt: ## fail if a file is not gofmt's
+	@files=$$(gofmt -l .) && test -z "$$files" || { echo "not formatted:" >&2; echo "$$files" >&2; exit 1; }
+
+.PHONY: cross
+cross: ## build and vet for every platform
+	@set -e; for platform in $(PLATFORMS); do \
+		echo "build and vet $$platform"; \
+		export GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0; \
+		$(GO) build ./...; \
+		$(GO) vet -tags interop ./...; \
+	done
+
+.PHONY: staticcheck
+staticcheck: ## run staticcheck, pinned in tools/go.mod
+	$(GO) tool -modfile=tools/go.mod staticcheck -tags interop ./...
+
+.PHONY: test386
+test386: ## short tests as a 32-bit program (a linux/amd64 machine runs it)
+	GOARCH=386 CGO_ENABLED=0 $(GO) test -short -timeout 10m ./...
+
+.PHONY: fuzz
+fuzz: ## fuzz every native target for FUZZTIME each (20s)
+	@set -e; packages=$$($(GO) list ./...); for package in $$packages; do \
+		targets=$$($(GO) test -list '^Fuzz' $$package); \
+		for target in $$(echo "$$targets" | grep '^Fuzz' || true); do \
+			echo "fuzz $$package $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
+		done; \
+	done
+
+.PHONY: interop
+interop: ## Apache Kafka reads our files, we read its (needs a JDK and Maven)
+	$(GO) test -tags interop -count=1 -timeout 15m ./interop/...
+
+.PHONY: docs
+docs: ## hold the documentation against the code
+	$(GO) test -count=1 ./internal/docs/
