@@ -12,6 +12,7 @@ import (
 // request is one publish to one partition on its way.
 type request struct {
 	partition.Append
+	home  *requestPool
 	acked chan struct{} // receives once, unless told is set
 	told  func(Offset, error)
 
@@ -20,13 +21,15 @@ type request struct {
 	buf   []byte       // its bytes
 }
 
-var requests sync.Pool
+// requestPool keeps requests for the next publish. Each engine has its own: a
+// channel must not wander from one testing/synctest bubble into another.
+type requestPool struct{ pool sync.Pool }
 
-func newRequest() *request {
-	if r, ok := requests.Get().(*request); ok {
+func (q *requestPool) get() *request {
+	if r, ok := q.pool.Get().(*request); ok {
 		return r
 	}
-	r := &request{acked: make(chan struct{}, 1)}
+	r := &request{home: q, acked: make(chan struct{}, 1)}
 	r.Done = r.done
 	return r
 }
@@ -39,7 +42,7 @@ func (r *request) free() {
 	done := r.Done
 	r.Append = partition.Append{Done: done}
 	r.told, r.one, r.batch = nil, [1]Record{}, record.Batch{}
-	requests.Put(r)
+	r.home.pool.Put(r)
 }
 
 // done is told by the log.
@@ -78,6 +81,9 @@ func (p *Partition) prepare(r *request, recs []Record, how publishing) error {
 	if len(recs) == 0 {
 		return ErrNoRecords
 	}
+	if len(recs) > maxBatchLimit/minRecord {
+		return &TooLargeError{Size: maxBatchLimit, Limit: p.topic.config().log.MaxBatchBytes}
+	}
 	cfg := p.topic.config()
 	codec := cfg.codec
 	if cfg.fromClient {
@@ -109,6 +115,7 @@ func (p *Partition) prepare(r *request, recs []Record, how publishing) error {
 const (
 	recordOverhead = 1 + 5 + 10 + 5 + 5 + 5 + 5
 	headerOverhead = 5 + 5
+	minRecord      = 7 // bytes of a record without key, value and headers
 )
 
 var builders = sync.Pool{New: func() any { return new(record.Builder) }}

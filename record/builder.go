@@ -91,20 +91,20 @@ func (b *Builder) Add(timestamp int64, key, value []byte, headers []Header) {
 	timeDelta := timestamp - b.baseTimestamp // wraps, as Kafka's does
 	size := bodySize(b.count, timeDelta, len(key), len(value), headers)
 
-	total := varintSize(int64(size)) + size
+	total := varintSize(length(size)) + size
 	start := len(b.buf)
 	b.buf = slices.Grow(b.buf, total)[:start+total]
 	p := b.buf[start:]
-	i := putVarint(p, 0, int64(size))
+	i := putVarint(p, 0, length(size))
 	p[i] = 0 // attributes: no version uses them
-	i = putVarint(p, i+1, timeDelta)
-	i = putVarint(p, i, int64(b.count))
+	i = putVarint(p, i+1, zigzag(timeDelta))
+	i = putVarint(p, i, length(b.count))
 	i = putNullable(p, i, key)
 	i = putNullable(p, i, value)
-	i = putVarint(p, i, int64(len(headers)))
+	i = putVarint(p, i, length(len(headers)))
 	for k := range headers {
 		h := &headers[k]
-		i = putVarint(p, i, int64(len(h.Key)))
+		i = putVarint(p, i, length(len(h.Key)))
 		i += copy(p[i:], h.Key)
 		i = putNullable(p, i, h.Value)
 	}
@@ -176,8 +176,9 @@ func mustFit(size int64) {
 
 func putNullable(p []byte, i int, b []byte) int {
 	if b == nil {
-		return putVarint(p, i, -1)
+		p[i] = zigzagNull
+		return i + 1
 	}
-	i = putVarint(p, i, int64(len(b)))
+	i = putVarint(p, i, length(len(b)))
 	return i + copy(p[i:], b)
 }

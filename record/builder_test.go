@@ -101,6 +101,9 @@ func TestBuilderReuse(t *testing.T) {
 			t.Fatalf("count %d, want %d", bld.Count(), i+1)
 		}
 		out := bld.Finish()
+		if bld.Size() != 0 {
+			t.Fatalf("holds on to %d bytes it gave away", bld.Size())
+		}
 		results, copies = append(results, out), append(copies, bytes.Clone(out))
 	}
 	for i := range results {
@@ -144,9 +147,9 @@ func TestVarintSizes(t *testing.T) {
 	buf := make([]byte, 16)
 	for bit := range 64 {
 		for _, v := range []int64{1 << bit, 1<<bit - 1, -1 << bit, -1<<bit - 1, -1<<bit + 1} {
-			n := putVarint(buf, 0, v)
-			if varintSize(v) != n {
-				t.Errorf("varintSize(%d) = %d, wrote %d bytes", v, varintSize(v), n)
+			n := putVarint(buf, 0, zigzag(v))
+			if got := varintSize(zigzag(v)); got != n {
+				t.Errorf("%d takes %d bytes, varintSize says %d", v, n, got)
 			}
 			if u, next := varint64(buf[:n], 0); unzigzag(u) != v || next != n {
 				t.Errorf("varint64 of %d: %d, position %d", v, unzigzag(u), next)

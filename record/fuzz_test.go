@@ -36,6 +36,7 @@ func readAny(t *testing.T, raw []byte) {
 	if len(payload) > fuzzLimit {
 		t.Fatalf("%d bytes inflated", len(payload))
 	}
+	sameBothWays(t, &b, payload)
 	records, err := walk(t, &b, payload)
 	if invalid != nil {
 		return

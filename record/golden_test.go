@@ -146,6 +146,11 @@ func checkGoldenHeader(t *testing.T, b *Batch, w *goldenBatch) {
 
 func checkGoldenRecords(t *testing.T, b *Batch, w *goldenBatch) []Record {
 	t.Helper()
+	payload, err := b.Payload(nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameBothWays(t, b, payload)
 	records := decode(t, b)
 	if len(records) != len(w.Records) {
 		t.Fatalf("%d records, want %d", len(records), len(w.Records))

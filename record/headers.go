@@ -16,7 +16,7 @@ func (a *headerArena) read(p []byte, i, left int) (headers []Header, reason stri
 	n, i := varint32(p, i)
 	// A header takes two bytes at least.
 	if !fits(n, (len(p)-i)/2) {
-		return nil, "header count larger than what follows"
+		return nil, "header count malformed or larger than what follows"
 	}
 	count := int(n >> 1)
 	var kept []Header
@@ -59,21 +59,16 @@ func (a *headerArena) room(count, left int) []Header {
 func (h *Header) read(p []byte, i int) (next int, reason string) {
 	n, i := varint32(p, i)
 	if !fits(n, len(p)-i) {
-		return 0, "header key missing or past the end"
+		return 0, "header key null, malformed or past the end"
 	}
 	if size := int(n >> 1); size > 0 {
 		// No copy: what Records was given does not change.
 		h.Key = unsafe.String(&p[i], size)
 		i += size
 	}
-	n, i = varint32(p, i)
-	if n != zigzagNull {
-		if !fits(n, len(p)-i) {
-			return 0, "header value past the end"
-		}
-		v := i + int(n>>1)
-		h.Value = p[i:v:v]
-		i = v
+	var ok bool
+	if h.Value, i, ok = nullable(p, i); !ok {
+		return 0, "header value malformed"
 	}
 	return i, ""
 }

@@ -29,7 +29,7 @@ func deflate(c Codec, dst, src []byte, level int) []byte {
 	case Zstd:
 		return zstdDeflate(dst, src, level)
 	}
-	panic("record: build a batch with " + c.String())
+	panic("record: compress with " + c.String())
 }
 
 // firstGuess returns dst if it has room for what src may inflate to, or a new

@@ -65,7 +65,7 @@ func TestIteratorRefuses(t *testing.T) {
 		{"bytes after the headers", 1, 0, "12 000000 01 01 02 0000 00", 0, "content differ"},
 		{"offset delta -1", 1, 5, "0c 000001 01 01 00", 0, "offset delta -1"},
 		{"offset delta past the last", 1, 5, "0c 00000c 01 01 00", 0, "offset delta 6, want one of 0 to 5"},
-		{"offset delta past 32 bits", 1, 5, "14 0000 8080808010 01 01 00", 0, "offset delta"},
+		{"offset delta past 32 bits", 1, 5, "14 0000 8080808010 01 01 00", 0, "record key or a number"},
 		{"offset delta repeats", 2, 5, "0c 000004 01 01 00 0c 000004 01 01 00", 7, "offset delta 2, want one of 3 to 5"},
 		{"offset delta falls", 2, 5, "0c 000004 01 01 00 0c 000002 01 01 00", 7, "offset delta 1, want one of 3 to 5"},
 		{"fewer records than counted", 2, 1, "0c 000000 01 01 00", 7, "record length"},
@@ -84,6 +84,7 @@ func TestIteratorRefuses(t *testing.T) {
 				t.Errorf("%s, %s: %v", c.name, codec, err)
 				continue
 			}
+			sameBothWays(t, &b, payload)
 			it := b.Records(payload)
 			var r Record
 			for it.Next(&r) {
@@ -92,13 +93,37 @@ func TestIteratorRefuses(t *testing.T) {
 			if !errors.As(it.Err(), &format) || format.At != BatchOverhead+c.at || !strings.Contains(format.Reason, c.reason) {
 				t.Errorf("%s, %s: %v; want byte %d, %q", c.name, codec, it.Err(), BatchOverhead+c.at, c.reason)
 			}
-			if it.Next(&r) {
-				t.Errorf("%s, %s: a record after the error", c.name, codec)
+			if first := it.Err(); it.Next(&r) || it.Err() != first {
+				t.Errorf("%s, %s: after the error %v", c.name, codec, it.Err())
 			}
 			if _, err := Validate(&b, Limits{}); err == nil {
 				t.Errorf("%s, %s: Validate finds nothing", c.name, codec)
 			}
 		}
+	}
+}
+
+// sameBothWays walks the records with Next and with nextFull alone, and wants
+// the same of both: Next is nextFull, only faster.
+func sameBothWays(t testing.TB, b *Batch, payload []byte) {
+	t.Helper()
+	fast, full := b.Records(payload), b.Records(payload)
+	for i := 0; ; i++ {
+		var r, want Record
+		more := fast.Next(&r)
+		if full.left <= 0 {
+			full.finish()
+		} else if full.nextFull(&want) {
+			if !more || !equalRecords(r, want) {
+				t.Fatalf("record %d: Next %v %+v, nextFull %+v", i, more, r, want)
+			}
+			continue
+		}
+		var a, b *FormatError
+		if more || errors.As(fast.Err(), &a) != errors.As(full.Err(), &b) || a != nil && *a != *b {
+			t.Fatalf("record %d: Next ends with %v, nextFull with %v", i, fast.Err(), full.Err())
+		}
+		return
 	}
 }
 
@@ -121,10 +146,27 @@ func TestIteratorReads(t *testing.T) {
 		{"last record gone", 1, 9, "0c 000000 01 01 00", []Record{{}}},
 	} {
 		b := parse(t, wrap(None, c.count, c.lastDelta, unhex(t, c.section)))
-		got := decode(t, &b)
-		for i, r := range got {
+		sameBothWays(t, &b, b.raw[BatchOverhead:])
+		for i, r := range decode(t, &b) {
 			sameRecord(t, i, r, c.want[i])
 		}
+	}
+}
+
+// TestShortAndLong crosses the sizes where a number takes another byte, and
+// Next hands over to nextFull.
+func TestShortAndLong(t *testing.T) {
+	var want []Record
+	for _, size := range []int{0, 1, 63, 64, 65, 8180, 8191, 8192, 8193, 1<<20 - 1, 1 << 20} {
+		for _, ts := range []int64{0, 63, -64, 64, 8191, -8192, 8192, 1 << 40} {
+			r := Record{Offset: Offset(len(want)), Timestamp: ts, Key: make([]byte, size/3), Value: make([]byte, size)}
+			want = append(want, r, Record{Offset: r.Offset + 1, Timestamp: -ts, Value: r.Value})
+		}
+	}
+	b := build(t, 0, BatchOptions{}, want)
+	sameBothWays(t, &b, b.raw[BatchOverhead:])
+	for i, r := range decode(t, &b) {
+		sameRecord(t, i, r, want[i])
 	}
 }
 
@@ -161,11 +203,18 @@ func manyHeaders(n int) []Header {
 // TestIteratorClipsCapacity makes sure that no slice handed out reaches into
 // what follows it.
 func TestIteratorClipsCapacity(t *testing.T) {
-	b := build(t, 0, BatchOptions{}, []Record{{Key: []byte("key"), Value: []byte("value"), Headers: []Header{{"h", []byte("hv")}}}})
-	r := decode(t, &b)[0]
-	for _, s := range [][]byte{r.Key, r.Value, r.Headers[0].Value} {
-		if cap(s) != len(s) {
-			t.Errorf("%q has capacity %d", s, cap(s))
+	record := Record{Key: []byte("key"), Value: []byte("value"), Headers: []Header{{"h", []byte("hv")}, {"i", []byte{}}}}
+	plain := Record{Key: []byte("key"), Value: []byte("value")}
+	b := build(t, 0, BatchOptions{}, []Record{record, plain, record, plain})
+	for _, r := range decode(t, &b) {
+		slices := [][]byte{r.Key, r.Value}
+		for _, h := range r.Headers {
+			slices = append(slices, h.Value)
+		}
+		for _, s := range slices {
+			if cap(s) != len(s) {
+				t.Errorf("%q has capacity %d", s, cap(s))
+			}
 		}
 	}
 }

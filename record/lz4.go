@@ -127,10 +127,10 @@ func (f *lz4Frame) next(src []byte) (block []byte, stored bool, rest []byte, err
 	}
 	word := binary.LittleEndian.Uint32(src)
 	src = src[4:]
-	if word == 0 {
+	size := int64(word &^ lz4Stored)
+	if size == 0 {
 		return nil, false, src, nil
 	}
-	size := int64(word &^ lz4Stored)
 	if size > int64(f.blockSize) {
 		return nil, false, nil, errLZ4Block
 	}

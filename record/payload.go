@@ -18,9 +18,9 @@ const mostInflated = math.MaxInt32 - 1<<20
 // that is a part of the batch itself and dst is not touched; otherwise it
 // starts at dst[:0], and in new memory when dst is too small.
 //
-// max bounds the result in bytes (0: DefaultMaxInflated; 2 GiB at most); past it the error
-// matches ErrTooLarge. What does not inflate is a *FormatError. Memory
-// follows the bytes that really are there: a size that the compressed bytes
+// max bounds the result in bytes (0: DefaultMaxInflated; 2 GiB at most); past
+// it the error matches ErrTooLarge. What does not inflate is a *FormatError.
+// Memory follows the bytes that are there: a size that the compressed bytes
 // claim is believed up to what they could make.
 //
 // Streams read as Kafka's Java client reads them: gzip members and zstd
@@ -55,6 +55,6 @@ func (b *Batch) Payload(dst []byte, max int) ([]byte, error) {
 }
 
 func (b *Batch) tooLarge(max int) error {
-	return fmt.Errorf("batch at offset %d, compression %s: %w of %d bytes",
-		b.BaseOffset, b.Attributes.Codec(), ErrTooLarge, max)
+	return fmt.Errorf("%w: batch at offset %d (compression %s) has more than %d bytes of them",
+		ErrTooLarge, b.BaseOffset, b.Attributes.Codec(), max)
 }

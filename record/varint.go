@@ -24,14 +24,17 @@ const zigzagNull = 1
 func zigzag(v int64) uint64   { return uint64(v)<<1 ^ uint64(v>>63) }
 func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
-// varintSize returns the bytes that v takes.
-func varintSize(v int64) int {
-	return int((9*uint(bits.Len64(zigzag(v)|1)) + 64) >> 6) // ceil(len/7), without dividing
+// length is zigzag of what is known not to be negative.
+func length(n int) uint64 { return uint64(n) << 1 }
+
+// varintSize returns the bytes that u takes, a number in zigzag form.
+func varintSize(u uint64) int {
+	return int((9*uint(bits.Len64(u|1)) + 64) >> 6) // ceil(len/7), without dividing
 }
 
-// putVarint writes v at p[i], where there is room, and returns the position after it.
-func putVarint(p []byte, i int, v int64) int {
-	u := zigzag(v)
+// putVarint writes u, a number in zigzag form, at p[i], where there is room,
+// and returns the position after it.
+func putVarint(p []byte, i int, u uint64) int {
 	for u >= 0x80 {
 		p[i] = byte(u) | 0x80
 		i++
@@ -41,35 +44,60 @@ func putVarint(p []byte, i int, v int64) int {
 	return i + 1
 }
 
-// varint32 reads a number of up to five bytes at p[i], still in zigzag form,
-// and returns it with the position after it. Of its 35 bits the top three are
-// for the caller to refuse, as every bound on a length or an offset does.
-//
-// It is small enough to be inlined, as varint64 is: a call costs more than the loop.
-func varint32(p []byte, i int) (u uint64, next int) {
-	for shift := 0; shift < 35 && uint(i) < uint(len(p)); shift += 7 {
-		c := uint64(p[i])
-		i++
-		if c < 0x80 {
-			return u | c<<shift, i
-		}
-		u |= c & 0x7f << shift
-	}
-	return badVarint, noPos
-}
-
-// varint64 is varint32 for up to ten bytes, the last of which has one bit.
+// varint64 reads the number at p[i], leaves it in zigzag form, and returns it
+// with the position after it.
 func varint64(p []byte, i int) (u uint64, next int) {
-	for shift := 0; shift < 70 && uint(i) < uint(len(p)); shift += 7 {
+	for shift := 0; shift < 70 && i < len(p); shift += 7 {
 		c := uint64(p[i])
 		i++
 		if shift == 63 && c > 1 {
 			break
 		}
-		if c < 0x80 {
-			return u | c<<shift, i
-		}
 		u |= c & 0x7f << shift
+		if c < 0x80 {
+			return u, i
+		}
 	}
 	return badVarint, noPos
+}
+
+// varint32 is varint64 for 32 bits.
+func varint32(p []byte, i int) (u uint64, next int) {
+	u, next = varint64(p, i)
+	if u > math.MaxUint32 || next-i > 5 {
+		return badVarint, noPos
+	}
+	return u, next
+}
+
+// shortVarint is varint64 for a number of one or two bytes, and fails for a
+// longer one. It is small enough to be inlined.
+func shortVarint(p []byte, i int) (u uint64, next int) {
+	if uint(i) < uint(len(p)) {
+		u = uint64(p[i])
+		if u < 0x80 {
+			return u, i + 1
+		}
+		if i+1 < len(p) && p[i+1] < 0x80 {
+			return u&0x7f | uint64(p[i+1])<<7, i + 2
+		}
+	}
+	return badVarint, noPos
+}
+
+// fits reports whether n, a length in zigzag form, is one and no more than room.
+func fits(n uint64, room int) bool { return n&1 == 0 && n>>1 <= uint64(room) }
+
+// nullable reads the nullable bytes at p[i], their length first. The slice
+// shares p, but an append to it does not reach what follows.
+func nullable(p []byte, i int) (b []byte, next int, ok bool) {
+	n, i := varint32(p, i)
+	if n == zigzagNull {
+		return nil, i, true
+	}
+	if !fits(n, len(p)-i) {
+		return nil, 0, false
+	}
+	end := i + int(n>>1)
+	return p[i:end:end], end, true
 }
