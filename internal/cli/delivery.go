@@ -38,7 +38,12 @@ type delivery struct {
 	failed  atomic.Bool
 }
 
+// mostInFlight bounds the bytes that a publisher has not stored yet. About 30,000
+// short records fill it, which keeps the disk busy; more would only take memory.
+const mostInFlight = 16 << 20
+
 func newDelivery(t *varve.Topic, o varve.PublisherOptions) *delivery {
+	o.MaxInFlight = mostInFlight
 	d := &delivery{topic: t, chosen: t.Publisher(o), started: time.Now(), ends: map[int32]varve.Offset{}}
 	o.ByPartition = true
 	d.named = t.Publisher(o)

@@ -28,7 +28,8 @@ func (s *segmentFiles) path(suffix string) string {
 	return filepath.Join(s.dir, segment.FileName(s.base)+suffix)
 }
 
-// partitionFiles are the segments of one partition, in order of their offsets.
+// partitionFiles are the segments of one partition, in order of their offsets: none
+// in one of varve's that nothing was published to yet.
 type partitionFiles struct {
 	dir      string
 	segments []segmentFiles
@@ -37,7 +38,7 @@ type partitionFiles struct {
 	dense bool
 }
 
-// findPartitions finds all segments at or below the paths, each of which is a
+// findPartitions finds all partitions at or below the paths, each of which is a
 // file of a segment or a directory at any level: a partition, a topic, a whole
 // data directory. A file stands for itself, or with whole for its segment.
 func findPartitions(paths []string, whole bool) ([]partitionFiles, error) {
@@ -103,11 +104,11 @@ func partitionsBelow(root string) ([]partitionFiles, error) {
 			return err
 		}
 		segments, err := listSegments(path)
-		if err != nil || len(segments) == 0 {
-			return err
+		p := partitionFiles{dir: path, segments: segments, dense: isDense(path)}
+		if err == nil && (len(segments) > 0 || p.dense) {
+			found = append(found, p)
 		}
-		found = append(found, partitionFiles{dir: path, segments: segments, dense: isDense(path)})
-		return nil
+		return err
 	})
 	slices.SortStableFunc(found, func(a, b partitionFiles) int { return compareNatural(a.dir, b.dir) })
 	return found, err

@@ -24,7 +24,8 @@ and across segments, and that the indexes say what the log says. Every fault is
 one line with file, position and offset; the exit code is 1 if there is any.
 
 PATH is a file of a segment or a directory at any level, varve's or Kafka's. Gaps
-between offsets are no fault in Kafka's, where compaction leaves some.
+between offsets are no fault in Kafka's, where compaction leaves some. Nor is a
+partition without segments in varve's: nothing was published to it yet.
 
 Memory does not grow with the files. In a directory that is in use, the end that
 is just being written may be reported as unfinished.`,
@@ -85,6 +86,9 @@ func (r *partitionReport) text() string {
 	verdict := "ok"
 	if r.Faults > 0 {
 		verdict = count(r.Faults, "fault")
+	}
+	if r.Segments == 0 {
+		return r.Path + ": no segments: " + verdict
 	}
 	return fmt.Sprintf("%s: %s, %s, offsets %d to %d, %s: %s", r.Path,
 		count(int64(r.Segments), "segment"), count(r.Records, "record"), r.Start, r.End-1, bytesText(r.Bytes), verdict)

@@ -433,6 +433,7 @@ func TestFindPartitions(t *testing.T) {
 		"topics/orders/10/00000000000000000005.index", "topics/orders/10/seals", "topics/orders/10/abc.log",
 		"topics/orders/10/0000000000000000000x.log", "topics/orders/10/-0000000000000000001.log",
 		"topics/orders/topic.json", "kafka/orders-0/00000000000000000007.log", "LOCK", "empty/x",
+		"topics/orders/11/partition.json", "kafka/orders-1/partition.metadata",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o700); err != nil {
 			t.Fatal(err)
@@ -452,7 +453,8 @@ func TestFindPartitions(t *testing.T) {
 		return strings.NewReplacer("true", "t", "false", "f").Replace(s.String())
 	}
 	for path, want := range map[string]string{
-		".": "kafka/orders-0 f 7:tfft\ntopics/orders/0 t 0:tfft\ntopics/orders/2 t 0:tfft\ntopics/orders/10 t 0:tfff 5:ttft\n",
+		".":                "kafka/orders-0 f 7:tfft\ntopics/orders/0 t 0:tfft\ntopics/orders/2 t 0:tfft\ntopics/orders/10 t 0:tfff 5:ttft\ntopics/orders/11 t\n",
+		"topics/orders/11": "topics/orders/11 t\n",
 		"topics/orders/10/00000000000000000005.index": "topics/orders/10 t 5:ttft\n",
 	} {
 		parts, err := findPartitions([]string{filepath.Join(root, path)}, true)
@@ -460,7 +462,7 @@ func TestFindPartitions(t *testing.T) {
 			t.Errorf("%s: %v\n%s", path, err, got)
 		}
 	}
-	for _, path := range []string{"nothing", "empty", "LOCK", "topics/orders/10/abc.log"} {
+	for _, path := range []string{"nothing", "empty", "LOCK", "kafka/orders-1", "topics/orders/10/abc.log"} {
 		if _, err := findPartitions([]string{filepath.Join(root, path)}, true); err == nil {
 			t.Errorf("%s: no error", path)
 		}

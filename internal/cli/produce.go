@@ -41,8 +41,9 @@ With --format json each line is an object:
   {"key":"k","value":"v","headers":[{"k":"a","v":"1"}],"timestamp":1767366245000,"partition":0}
 Only value must be there, and may be null. Bytes that are no UTF-8 go, in base64,
 into key_base64, value_base64, k_base64 and v_base64. headers may also be an object;
-timestamp may also be a time such as "2026-01-02T15:04:05Z". What consume --format
-json prints is read back to the same record.
+timestamp may also be a time such as "2026-01-02T15:04:05Z". A record that names its
+partition goes there, unless --partition says where all go; for the others the key
+chooses. What consume --format json prints is read back to the same record.
 
 The partitioner murmur2 puts a key where Kafka's Java client does, crc32 where
 librdkafka does, fnv1a where sarama does.

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"path"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -23,7 +22,7 @@ func FuzzCrashModel(f *testing.F) { f.Fuzz(rapid.MakeFuzz(crashProgram)) }
 
 func crashProgram(t *rapid.T) {
 	h := newHistory(t)
-	for range rapid.IntRange(1, 40).Draw(t, "steps") {
+	for range rapid.IntRange(15, 50).Draw(t, "steps") {
 		h.step(t)
 	}
 	h.checkAll(t)
@@ -84,26 +83,32 @@ func names(m *Mem) nameList {
 			}
 		}
 	}
-	walk(m.root, ".")
+	walk(m.disk.root, ".")
 	return list
 }
 
 func (h *history) id(name string) int64 {
-	at, err := h.mem.find("test", name)
+	at, err := h.mem.disk.find("test", name)
 	if err != nil || at.ino == nil {
 		return 0
 	}
 	return at.ino.id
 }
 
+// fewNames makes writes meet one another.
+var fewNames = rapid.SampledFrom([]string{"a", "d/a"})
+
 var crashName = rapid.SampledFrom([]string{"a", "b", "d", "e", "d/a", "d/b", "d/e", "e/a", "e/b", "d/e/a"})
 
 func (h *history) step(t *rapid.T) {
 	what := rapid.SampledFrom([]string{
 		"create", "create", "write", "write", "write", "truncate", "sync", "sync",
-		"mkdir", "mkdir", "rename", "rename", "rename", "link", "remove", "remove all", "syncdir", "syncdir",
+		"clone", "mkdir", "mkdir", "rename", "rename", "rename", "link", "remove", "remove all", "syncdir", "syncdir",
 	}).Draw(t, "what")
 	name := crashName.Draw(t, "name")
+	if (what == "write" || what == "truncate" || what == "sync") && rapid.Bool().Draw(t, "few") {
+		name = fewNames.Draw(t, "name")
+	}
 	switch what {
 	case "create":
 		if h.with(name, os.O_RDWR|os.O_CREATE, func(File) {}) && h.files[h.id(name)] == nil {
@@ -134,6 +139,8 @@ func (h *history) step(t *rapid.T) {
 			h.synced = len(h.trees) - 1
 			h.dirs[h.id(name)] = h.list(name)
 		}
+	case "clone":
+		h.cloneAndSpoil(t)
 	case "mkdir":
 		if h.mem.Mkdir(name) == nil {
 			h.dirs[h.id(name)] = nameList{}
@@ -162,6 +169,26 @@ func (h *history) step(t *rapid.T) {
 	h.changed()
 }
 
+// cloneAndSpoil goes on with a copy, and does what it can to harm it through the
+// original.
+func (h *history) cloneAndSpoil(t *rapid.T) {
+	old := h.mem
+	h.mem = old.Clone()
+	for _, name := range old.Files() {
+		f := must(old.OpenFile(name, os.O_RDWR))
+		must(f.WriteAt([]byte("spoilt"), 0))
+		check(t, f.Truncate(3))
+		check(t, f.Sync())
+		must(f.WriteAt([]byte("spoilt"), 0))
+	}
+	for name := range names(old) {
+		if old.SyncDir(name) == nil {
+			check(t, old.Mkdir(path.Join(name, "spoilt")))
+		}
+	}
+	check(t, old.RemoveAll("d"))
+}
+
 func (h *history) remove(name string) {
 	id := h.id(name)
 	if h.mem.Remove(name) == nil {
@@ -173,7 +200,7 @@ func (h *history) remove(name string) {
 // changed notes the names, and starts anew when nothing of them is pending.
 func (h *history) changed() {
 	now := names(h.mem)
-	if len(h.mem.names) == 0 {
+	if len(h.mem.disk.names) == 0 {
 		h.trees, h.synced, h.unbound = []nameList{now}, 0, map[int64]bool{}
 	} else if last := h.trees[len(h.trees)-1]; !maps.Equal(now, last) {
 		h.trees = append(h.trees, now)
@@ -215,11 +242,11 @@ func (p *past) add(op dataOp) {
 }
 
 func (h *history) checkAll(t *rapid.T) {
-	before := describe(h.mem)
+	before := wholes(h.mem)
 	lost := h.mem.Crash(CrashOptions{})
 	if !h.moves {
-		want := nameList{".": h.mem.root.id}
-		h.durableNames(want, ".", h.mem.root.id)
+		want := nameList{".": h.mem.disk.root.id}
+		h.durableNames(want, ".", h.mem.disk.root.id)
 		if got := names(lost); !maps.Equal(got, want) {
 			t.Fatalf("durable names are %v, crash leaves %v", want, got)
 		}
@@ -234,8 +261,8 @@ func (h *history) checkAll(t *rapid.T) {
 			h.checkCopies(t, what, crashed, opt)
 		}
 	}
-	if after := describe(h.mem); !reflect.DeepEqual(before, after) {
-		t.Fatalf("crashing changed the original from\n%v\nto\n%v", before, after)
+	if after := wholes(h.mem); !slices.EqualFunc(before, after, maps.Equal) {
+		t.Fatalf("crashing changed the original from\n%.500v\nto\n%.500v", before, after)
 	}
 }
 
@@ -247,16 +274,22 @@ func (h *history) durableNames(list nameList, dir string, id int64) {
 	}
 }
 
-// describe is everything in a Mem that a crash could show.
-func describe(m *Mem) map[string]string {
+// whole is each name of a Mem with its inode and content.
+func whole(m *Mem) map[string]string {
 	all := map[string]string{}
-	for _, u := range []Unsynced{UnsyncedLost, UnsyncedPrefix, UnsyncedPages, UnsyncedKept} {
-		for _, n := range []Names{NamesLost, NamesJournaled, NamesRandom, NamesKept} {
-			c := m.Crash(CrashOptions{Seed: 3, Unsynced: u, Names: n})
-			all[fmt.Sprint(u, n)] = fmt.Sprint(names(c), tree(c))
-		}
+	for name, id := range names(m) {
+		content, _ := m.ReadFile(name) // of a directory nothing
+		all[name] = fmt.Sprint(id, " ") + string(content)
 	}
-	all["live"] = fmt.Sprint(names(m), tree(m), m.Used())
+	return all
+}
+
+// wholes is all that a crash could show, by samples.
+func wholes(m *Mem) (all []map[string]string) {
+	all = append(all, whole(m))
+	for i, n := range []Names{NamesLost, NamesJournaled, NamesRandom, NamesKept} {
+		all = append(all, whole(m.Crash(CrashOptions{Seed: 3, Unsynced: Unsynced(i), Names: n})))
+	}
 	return all
 }
 
@@ -424,15 +457,15 @@ func listBinds(list nameList, s slotID) bool {
 // checkCopies: the same options give the same, a clone crashes the same, and a
 // file system after a crash has nothing left to lose.
 func (h *history) checkCopies(t *rapid.T, what string, crashed *Mem, opt CrashOptions) {
-	want := fmt.Sprint(names(crashed), tree(crashed))
+	want := whole(crashed)
 	copies := map[string]*Mem{
 		"the same crash":      h.mem.Crash(opt),
 		"the crash of a copy": h.mem.Clone().Crash(opt),
 		"a second crash":      crashed.Crash(CrashOptions{Seed: opt.Seed}),
 	}
 	for how, c := range copies {
-		if got := fmt.Sprint(names(c), tree(c)); got != want {
-			t.Fatalf("%s: %s gives %.300s, not %.300s", what, how, got, want)
+		if got := whole(c); !maps.Equal(got, want) {
+			t.Fatalf("%s: %s gives %.500v, not %.500v", what, how, got, want)
 		}
 	}
 	for _, name := range crashed.Files() {

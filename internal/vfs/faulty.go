@@ -75,10 +75,10 @@ type Fault struct {
 // Faulty is a file system that asks a rule about each call before it hands it to
 // another one. A Lock or Mapping it returns is that of the inner file system.
 //
-//	field       guarded by     written by
-//	inner       (immutable)    NewFaulty
-//	rule        mu held during a call of it
-//	seq, count  mu             present
+//	field       guarded by                  written by
+//	inner       (immutable)                 NewFaulty
+//	rule        (immutable), called in mu   NewFaulty
+//	seq, count  mu                          ask
 type Faulty struct {
 	inner FS
 	mu    sync.Mutex

@@ -1,17 +1,11 @@
 package vfs
 
 import (
-	"errors"
 	"io"
 	"io/fs"
-	"maps"
 	"math"
 	"os"
-	"slices"
-	"strings"
 	"sync"
-	"syscall"
-	"time"
 )
 
 // Mem is a file system in memory that knows what a power cut may take: for each
@@ -23,238 +17,117 @@ import (
 // file stays readable through its open handles, and syncing a file says nothing
 // about its name.
 //
-// Locking. One mutex guards the whole tree, inodes and handles included;
-// exported methods and those of memFile take it, everything else expects it.
+//	field  guarded by  written by
+//	disk   mu          all methods that change something, and those of memFile
 type Mem struct {
-	mu     sync.RWMutex
-	root   *inode
-	lastID int64    // of the newest inode
-	names  []nameOp // not durable, oldest first
-	limit  int64    // bytes of space
-	used   int64    // bytes of space taken by inodes that have a name or a handle
+	mu   sync.RWMutex
+	disk *disk
 }
 
 // NewMem returns an empty file system without a limit of space.
-func NewMem() *Mem {
-	m := &Mem{limit: math.MaxInt64}
-	m.root = m.newDir()
-	m.root.links = 1
-	return m
-}
-
-// inode is a file or a directory. Its id orders inodes by age.
-type inode struct {
-	id      int64
-	dir     *directory // nil for a file
-	file    content    // of a file
-	links   int        // live names
-	handles int        // open handles of a file
-	locked  bool
-	changed time.Time
-}
-
-// directory binds names to inodes: as callers see them, and as they would be
-// found if every name operation still in Mem.names were lost.
-type directory struct{ live, durable map[string]*inode }
-
-func (m *Mem) newDir() *inode {
-	ino := m.newFile()
-	ino.dir = &directory{live: map[string]*inode{}, durable: map[string]*inode{}}
-	return ino
-}
-
-func (m *Mem) newFile() *inode {
-	m.lastID++
-	return &inode{id: m.lastID, changed: time.Now()}
-}
+func NewMem() *Mem { return &Mem{disk: newDisk()} }
 
 // Path marks the name as one of no real file.
-func (m *Mem) Path(name string) string { return "mem:/" + strings.TrimPrefix(name, ".") }
+func (m *Mem) Path(name string) string { return memPath(name) }
 
 func (m *Mem) OpenFile(name string, flag int) (File, error) {
-	if err := checkFlag(m.Path(name), flag); err != nil {
+	if err := checkFlag(memPath(name), flag); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	f, err := m.open(name, flag)
+	ino, err := m.disk.open(name, flag)
 	if err != nil {
 		return nil, err
 	}
-	return f, nil
-}
-
-func (m *Mem) open(name string, flag int) (*memFile, error) {
-	at, err := m.find("open", name)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case at.ino == nil && flag&os.O_CREATE == 0:
-		return nil, at.fail(fs.ErrNotExist)
-	case at.ino != nil && flag&os.O_EXCL != 0:
-		return nil, at.fail(fs.ErrExist)
-	case at.ino == nil:
-		at.ino = m.newFile()
-		m.bind(at.slot, at.ino)
-	case at.ino.dir != nil:
-		return nil, at.fail(syscall.EISDIR)
-	case flag&os.O_TRUNC != 0:
-		m.resize(at.ino, 0)
-	}
-	at.ino.handles++
-	return &memFile{mem: m, ino: at.ino, name: name, flag: flag}, nil
+	return &memFile{mem: m, ino: ino, name: name, flag: flag}, nil
 }
 
 func (m *Mem) Mkdir(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	at, err := m.find("mkdir", name)
-	if err != nil {
-		return err
-	}
-	if at.ino != nil {
-		return at.fail(fs.ErrExist)
-	}
-	m.bind(at.slot, m.newDir())
-	return nil
+	return m.disk.mkdir(name)
 }
 
 func (m *Mem) ReadDir(name string) ([]fs.DirEntry, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	at, err := m.findDir("readdir", name)
-	if err != nil {
-		return nil, err
-	}
-	live := at.ino.dir.live
-	entries := make([]fs.DirEntry, 0, len(live))
-	for _, name := range slices.Sorted(maps.Keys(live)) {
-		entries = append(entries, fs.FileInfoToDirEntry(live[name].info(name)))
-	}
-	return entries, nil
+	return m.disk.readDir(name)
 }
 
 func (m *Mem) Stat(name string) (fs.FileInfo, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	at, err := m.findExisting("stat", name)
-	if err != nil {
-		return nil, err
-	}
-	return at.ino.info(at.base()), nil
+	return m.disk.stat(name)
 }
 
-// Rename follows os.Rename in what it refuses: a directory as the target.
 func (m *Mem) Rename(from, to string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	src, dst, err := m.findTwo("rename", from, to)
-	if err != nil {
-		return err
-	}
-	fail := func(err error) error {
-		return &os.LinkError{Op: "rename", Old: m.Path(from), New: m.Path(to), Err: err}
-	}
-	switch {
-	case dst.ino != nil && dst.ino.dir != nil:
-		return fail(fs.ErrExist)
-	case src.ino.dir != nil && src.ino.reaches(dst.dir):
-		return fail(syscall.EINVAL)
-	case src.ino == dst.ino:
-		return nil // two names of one file: POSIX keeps both
-	case src.ino.dir != nil && dst.ino != nil:
-		return fail(syscall.ENOTDIR)
-	}
-	m.move(src, dst)
-	return nil
+	return m.disk.rename(from, to)
 }
 
 func (m *Mem) Link(from, to string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	src, dst, err := m.findTwo("link", from, to)
-	if err != nil {
-		return err
-	}
-	fail := func(err error) error { return &os.LinkError{Op: "link", Old: m.Path(from), New: m.Path(to), Err: err} }
-	switch {
-	case dst.ino != nil:
-		return fail(fs.ErrExist)
-	case src.ino.dir != nil:
-		return fail(syscall.EPERM)
-	}
-	m.bind(dst.slot, src.ino)
-	return nil
+	return m.disk.link(from, to)
 }
 
 func (m *Mem) Remove(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	at, err := m.findInside("remove", name)
-	switch {
-	case err != nil:
-		return err
-	case at.ino == nil:
-		return at.fail(fs.ErrNotExist)
-	case at.ino.dir != nil && len(at.ino.dir.live) > 0:
-		return at.fail(syscall.ENOTEMPTY)
-	}
-	m.unbind(at.slot, at.ino)
-	return nil
+	return m.disk.remove(name)
 }
 
 func (m *Mem) RemoveAll(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	at, err := m.findInside("removeall", name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case at.ino != nil:
-		m.removeTree(at.slot, at.ino)
-	}
-	return nil
-}
-
-func (m *Mem) removeTree(at slot, ino *inode) {
-	if ino.dir != nil {
-		for _, name := range slices.Sorted(maps.Keys(ino.dir.live)) {
-			m.removeTree(slot{ino, name}, ino.dir.live[name])
-		}
-	}
-	m.unbind(at, ino)
+	return m.disk.removeAll(name)
 }
 
 func (m *Mem) SyncDir(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	at, err := m.findDir("syncdir", name)
-	if err != nil {
-		return err
-	}
-	m.commit(func(e edit) bool { return e.dir == at.ino })
-	m.markJournaled()
-	return nil
+	return m.disk.syncDir(name)
 }
 
-// Lock is held by an inode, so it goes with the file through renames.
+// Lock is held by the inode, so it goes with the file through renames.
 func (m *Mem) Lock(name, holder string) (io.Closer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	f, err := m.open(name, os.O_RDWR|os.O_CREATE)
+	const flag = os.O_RDWR | os.O_CREATE
+	ino, err := m.disk.open(name, flag)
 	if err != nil {
 		return nil, err
 	}
-	if f.ino.locked {
-		text := holderText(f.ino.file.live[:min(len(f.ino.file.live), holderMax)])
-		f.close()
-		return nil, &LockedError{Path: m.Path(name), Holder: text}
+	if ino.locked {
+		text := holderText(ino.file.live[:min(len(ino.file.live), holderMax)])
+		m.disk.close(ino)
+		return nil, &LockedError{Path: memPath(name), Holder: text}
 	}
-	f.ino.locked, f.locks = true, true
-	m.resize(f.ino, 0)
-	m.write(f.ino, []byte(holder), 0)
-	return f, nil
+	ino.locked = true
+	// As in a real directory, a full disk may cost the text and not the lock.
+	m.disk.resize(ino, 0)
+	m.disk.write(ino, []byte(holder), 0)
+	return &memFile{mem: m, ino: ino, name: name, flag: flag, locks: true}, nil
+}
+
+// Limit sets the space of all files together, in bytes; a negative one lifts it.
+// What does not fit fails with ENOSPC, after the part that did. A byte of length
+// or of reservation takes a byte of space, holes too; names and directories take
+// none. Space is free again when a file has neither a name nor an open handle.
+func (m *Mem) Limit(bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if bytes < 0 {
+		bytes = math.MaxInt64
+	}
+	m.disk.limit = bytes
+}
+
+// Used is the space taken, in bytes.
+func (m *Mem) Used() int64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.disk.used
 }

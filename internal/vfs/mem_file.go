@@ -28,11 +28,11 @@ func (f *memFile) fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &fs.PathError{Op: op, Path: f.mem.Path(f.name), Err: err}
+	return &fs.PathError{Op: op, Path: memPath(f.name), Err: err}
 }
 
-// usable refuses a closed handle, and one that was opened for the other access.
-func (f *memFile) usable(can func(flag int) bool) error {
+// usableLocked refuses a closed handle, and one that was opened for the other access.
+func (f *memFile) usableLocked(can func(flag int) bool) error {
 	switch {
 	case f.closed:
 		return fs.ErrClosed
@@ -48,7 +48,7 @@ func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, f.fail("read", fs.ErrInvalid)
 	}
-	if err := f.usable(canRead); err != nil {
+	if err := f.usableLocked(canRead); err != nil {
 		return 0, f.fail("read", err)
 	}
 	live := f.ino.file.live
@@ -62,17 +62,17 @@ func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 	f.mem.mu.Lock()
 	defer f.mem.mu.Unlock()
-	return f.write(p, off)
+	return f.writeLocked(p, off)
 }
 
-func (f *memFile) write(p []byte, off int64) (int, error) {
+func (f *memFile) writeLocked(p []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, f.fail("write", fs.ErrInvalid)
 	}
-	if err := f.usable(canWrite); err != nil {
+	if err := f.usableLocked(canWrite); err != nil {
 		return 0, f.fail("write", err)
 	}
-	n, err := f.mem.write(f.ino, p, off)
+	n, err := f.mem.disk.write(f.ino, p, off)
 	return n, f.fail("write", err)
 }
 
@@ -82,7 +82,7 @@ func (f *memFile) WriteVecAt(bufs [][]byte, off int64) (n int, err error) {
 	f.mem.mu.Lock()
 	defer f.mem.mu.Unlock()
 	for _, b := range bufs {
-		m, err := f.write(b, off+int64(n))
+		m, err := f.writeLocked(b, off+int64(n))
 		n += m
 		if err != nil {
 			return n, err
@@ -94,24 +94,24 @@ func (f *memFile) WriteVecAt(bufs [][]byte, off int64) (n int, err error) {
 func (f *memFile) Size() (int64, error) {
 	f.mem.mu.RLock()
 	defer f.mem.mu.RUnlock()
-	if err := f.usable(nil); err != nil {
+	if err := f.usableLocked(nil); err != nil {
 		return 0, f.fail("stat", err)
 	}
 	return int64(len(f.ino.file.live)), nil
 }
 
 func (f *memFile) Truncate(size int64) error {
-	return f.change("truncate", func() error { return f.mem.resize(f.ino, size) })
+	return f.change("truncate", func() error { return f.mem.disk.resize(f.ino, size) })
 }
 
 func (f *memFile) Allocate(size int64) error {
-	return f.change("allocate", func() error { return f.mem.reserve(f.ino, size) })
+	return f.change("allocate", func() error { return f.mem.disk.reserve(f.ino, size) })
 }
 
 func (f *memFile) change(op string, do func() error) error {
 	f.mem.mu.Lock()
 	defer f.mem.mu.Unlock()
-	if err := f.usable(canWrite); err != nil {
+	if err := f.usableLocked(canWrite); err != nil {
 		return f.fail(op, err)
 	}
 	return f.fail(op, do())
@@ -120,11 +120,11 @@ func (f *memFile) change(op string, do func() error) error {
 func (f *memFile) Sync() error {
 	f.mem.mu.Lock()
 	defer f.mem.mu.Unlock()
-	if err := f.usable(nil); err != nil {
+	if err := f.usableLocked(nil); err != nil {
 		return f.fail("sync", err)
 	}
 	f.ino.file.sync()
-	f.mem.markJournaled()
+	f.mem.disk.markJournaled()
 	return nil
 }
 
@@ -139,14 +139,14 @@ func (f *memFile) failSync() {
 func (f *memFile) Map(size int64) (Mapping, error) {
 	f.mem.mu.RLock()
 	defer f.mem.mu.RUnlock()
-	if err := f.usable(nil); err != nil {
+	if err := f.usableLocked(nil); err != nil {
 		return nil, f.fail("map", err)
 	}
 	live := f.ino.file.live
 	if err := checkMap(size, int64(len(live))); err != nil {
 		return nil, f.fail("map", err)
 	}
-	if err := f.usable(canRead); err != nil && size > 0 {
+	if err := f.usableLocked(canRead); err != nil && size > 0 {
 		return nil, f.fail("map", err)
 	}
 	return &memMapping{bytes.Clone(live[:size])}, nil
@@ -155,20 +155,19 @@ func (f *memFile) Map(size int64) (Mapping, error) {
 func (f *memFile) Close() error {
 	f.mem.mu.Lock()
 	defer f.mem.mu.Unlock()
-	if err := f.usable(nil); err != nil {
+	if err := f.usableLocked(nil); err != nil {
 		return f.fail("close", err)
 	}
-	f.close()
+	f.closeLocked()
 	return nil
 }
 
-func (f *memFile) close() {
+func (f *memFile) closeLocked() {
 	f.closed = true
 	if f.locks {
 		f.ino.locked = false
 	}
-	f.ino.handles--
-	f.mem.release(f.ino)
+	f.mem.disk.close(f.ino)
 }
 
 type memMapping struct{ bytes []byte }

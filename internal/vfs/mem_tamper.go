@@ -14,7 +14,7 @@ import (
 func (m *Mem) Files() []string {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	list := m.root.files(nil, "")
+	list := m.disk.root.files(nil, "")
 	slices.Sort(list) // "a.b" comes before "a/b"
 	return list
 }
@@ -33,7 +33,7 @@ func (ino *inode) files(list []string, name string) []string {
 func (m *Mem) ReadFile(name string) ([]byte, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	at, err := m.findFile("read", name)
+	at, err := m.disk.findFile("read", name)
 	if err != nil {
 		return nil, err
 	}
@@ -43,51 +43,51 @@ func (m *Mem) ReadFile(name string) ([]byte, error) {
 // WriteFile sets the whole content of a file, which it creates when missing, as
 // well as the directories above it. The limit of space does not apply.
 func (m *Mem) WriteFile(name string, b []byte) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if _, err := insideName("write", name); err != nil {
 		return err
 	}
-	if err := m.makeDirs(path.Dir(name)); err != nil {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.disk.makeDirs(path.Dir(name)); err != nil {
 		return err
 	}
-	at, err := m.find("write", name)
+	at, err := m.disk.find("write", name)
 	if err != nil {
 		return err
 	}
 	if at.ino == nil {
-		at.ino = m.newFile()
-		m.bind(at.slot, at.ino)
+		at.ino = m.disk.newFile()
+		m.disk.bind(at.slot, at.ino)
 	}
 	if at.ino.dir != nil {
 		return at.fail(fs.ErrExist)
 	}
-	m.change(at.ino, func(c *content) { c.replace(b) })
-	m.commitPath(at.slot)
+	m.disk.change(at.ino, func(c *content) { c.replace(b) })
+	m.disk.commitSlot(at.slot)
 	return nil
 }
 
-func (m *Mem) makeDirs(name string) error {
+// makeDirs makes what is missing of a directory and those above it, durable.
+func (d *disk) makeDirs(name string) error {
 	if name == "." {
 		return nil
 	}
-	if err := m.makeDirs(path.Dir(name)); err != nil {
+	if err := d.makeDirs(path.Dir(name)); err != nil {
 		return err
 	}
-	at, err := m.find("write", name)
-	if err == nil && at.ino == nil {
-		at.ino = m.newDir()
-		m.bind(at.slot, at.ino)
+	at, err := d.find("write", name)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		m.commitPath(at.slot)
+	if at.ino == nil {
+		d.bind(at.slot, d.newDir())
 	}
-	return err
+	d.commitSlot(at.slot)
+	return nil
 }
 
-// commitPath makes the binding of one slot durable.
-func (m *Mem) commitPath(at slot) {
-	m.commit(func(e edit) bool { return e.slot == at })
+func (d *disk) commitSlot(at slot) {
+	d.commit(func(e edit) bool { return e.slot == at })
 }
 
 // FlipBit flips one bit of a file: bit 0 is the lowest of the first byte.
@@ -116,12 +116,12 @@ func (m *Mem) Truncate(name string, size int64) error {
 func (m *Mem) tamper(op, name string, do func(c *content) bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	at, err := m.findFile(op, name)
+	at, err := m.disk.findFile(op, name)
 	if err != nil {
 		return err
 	}
 	ok := false
-	m.change(at.ino, func(c *content) {
+	m.disk.change(at.ino, func(c *content) {
 		if ok = do(c); ok {
 			c.replace(c.live)
 		}
@@ -138,7 +138,7 @@ func (m *Mem) tamper(op, name string, do func(c *content) bool) error {
 func (m *Mem) FailSync(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	at, err := m.findFile("sync", name)
+	at, err := m.disk.findFile("sync", name)
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,11 @@ func TestMemIsLikeDir(t *testing.T) {
 		real := must(os.MkdirTemp(root, "run"))
 		defer os.RemoveAll(real)
 		p := pair{real: Dir(real), mem: NewMem()}
+		if rapid.Bool().Draw(t, "something there") {
+			for _, d := range []string{"d", "d/e", "e"} {
+				same(t, "mkdir "+d, p.real.Mkdir(d), p.mem.Mkdir(d))
+			}
+		}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			p.step(t)
 		}

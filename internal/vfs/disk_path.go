@@ -2,7 +2,6 @@ package vfs
 
 import (
 	"io/fs"
-	"path"
 	"strings"
 	"syscall"
 	"time"
@@ -11,7 +10,7 @@ import (
 // slot is a place for a name, bound or not. The root has no directory above it
 // and is the slot of the zero value.
 type slot struct {
-	dir  *inode
+	in   *inode // a directory
 	name string
 }
 
@@ -21,15 +20,14 @@ type place struct {
 	ino  *inode
 	op   string
 	full string // the whole name
-	mem  *Mem
 }
 
 func (p place) fail(err error) error {
-	return &fs.PathError{Op: p.op, Path: p.mem.Path(p.full), Err: err}
+	return &fs.PathError{Op: p.op, Path: memPath(p.full), Err: err}
 }
 
 func (p place) base() string {
-	if p.dir == nil {
+	if p.in == nil {
 		return "." // as os.Stat calls it
 	}
 	return p.name
@@ -40,11 +38,11 @@ const nameMax = 255
 
 // find resolves name. That nothing is bound there is no error, that the
 // directory it would be in is missing is one.
-func (m *Mem) find(op, name string) (place, error) {
+func (d *disk) find(op, name string) (place, error) {
 	if _, err := localName(op, name); err != nil {
 		return place{}, err
 	}
-	at := place{ino: m.root, op: op, full: name, mem: m}
+	at := place{ino: d.root, op: op, full: name}
 	if name == "." {
 		return at, nil
 	}
@@ -64,31 +62,31 @@ func (m *Mem) find(op, name string) (place, error) {
 }
 
 // findInside is find for what cannot be done to the root.
-func (m *Mem) findInside(op, name string) (place, error) {
+func (d *disk) findInside(op, name string) (place, error) {
 	if _, err := insideName(op, name); err != nil {
 		return place{}, err
 	}
-	return m.find(op, name)
+	return d.find(op, name)
 }
 
-func (m *Mem) findExisting(op, name string) (place, error) {
-	at, err := m.find(op, name)
+func (d *disk) findExisting(op, name string) (place, error) {
+	at, err := d.find(op, name)
 	if err == nil && at.ino == nil {
 		err = at.fail(fs.ErrNotExist)
 	}
 	return at, err
 }
 
-func (m *Mem) findDir(op, name string) (place, error) {
-	at, err := m.findExisting(op, name)
+func (d *disk) findDir(op, name string) (place, error) {
+	at, err := d.findExisting(op, name)
 	if err == nil && at.ino.dir == nil {
 		err = at.fail(syscall.ENOTDIR)
 	}
 	return at, err
 }
 
-func (m *Mem) findFile(op, name string) (place, error) {
-	at, err := m.findExisting(op, name)
+func (d *disk) findFile(op, name string) (place, error) {
+	at, err := d.findExisting(op, name)
 	if err == nil && at.ino.dir != nil {
 		err = at.fail(syscall.EISDIR)
 	}
@@ -96,11 +94,11 @@ func (m *Mem) findFile(op, name string) (place, error) {
 }
 
 // findTwo is for operations with a source, which must exist, and a target.
-func (m *Mem) findTwo(op, from, to string) (src, dst place, err error) {
-	if src, err = m.findInside(op, from); err != nil {
+func (d *disk) findTwo(op, from, to string) (src, dst place, err error) {
+	if src, err = d.findInside(op, from); err != nil {
 		return src, dst, err
 	}
-	if dst, err = m.findInside(op, to); err != nil {
+	if dst, err = d.findInside(op, to); err != nil {
 		return src, dst, err
 	}
 	if src.ino == nil {
@@ -109,9 +107,12 @@ func (m *Mem) findTwo(op, from, to string) (src, dst place, err error) {
 	return src, dst, err
 }
 
+// memPath marks a name as one of no real file.
+func memPath(name string) string { return "mem:/" + strings.TrimPrefix(name, ".") }
+
 // slotsAbove are those that lead to the directory of name, outermost first.
-func (m *Mem) slotsAbove(name string) (above []slot) {
-	dir := m.root
+func (d *disk) slotsAbove(name string) (above []slot) {
+	dir := d.root
 	for {
 		elem, rest, more := strings.Cut(name, "/")
 		if !more {
@@ -143,7 +144,7 @@ type memInfo struct {
 	changed time.Time
 }
 
-func (i memInfo) Name() string       { return path.Base(i.name) }
+func (i memInfo) Name() string       { return i.name }
 func (i memInfo) Size() int64        { return i.size }
 func (i memInfo) Mode() fs.FileMode  { return i.mode }
 func (i memInfo) ModTime() time.Time { return i.changed }

@@ -1,10 +1,5 @@
 package vfs
 
-import (
-	"maps"
-	"math/rand/v2"
-)
-
 // CrashOptions choose what a power cut leaves of what was not synced. The same
 // options give the same result; the zero value is what POSIX allows at worst.
 type CrashOptions struct {
@@ -55,19 +50,7 @@ func (n Names) String() string { return [...]string{"lost", "journaled", "random
 func (m *Mem) Crash(opt CrashOptions) *Mem {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	names := m.namesAfter(opt)
-	c := newCopier(func(c *copier, from, to *inode) {
-		if from.dir == nil {
-			// Each file draws for itself: a change in one leaves the others alone.
-			rng := rand.New(rand.NewPCG(opt.Seed, uint64(from.id)))
-			to.file.replace(from.file.after(opt.Unsynced, rng))
-			to.file.reserved, to.file.durableReserved = from.file.durableReserved, from.file.durableReserved
-			return
-		}
-		live := c.names(names(from))
-		to.dir = &directory{live: live, durable: maps.Clone(live)}
-	})
-	return c.copyMem(m)
+	return &Mem{disk: m.disk.crash(opt)}
 }
 
 // Clone returns an independent copy with all that is not durable still pending:
@@ -76,57 +59,5 @@ func (m *Mem) Crash(opt CrashOptions) *Mem {
 func (m *Mem) Clone() *Mem {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	c := newCopier(func(c *copier, from, to *inode) {
-		if from.dir == nil {
-			to.file = from.file.clone()
-			return
-		}
-		to.dir = &directory{live: c.names(from.dir.live), durable: c.names(from.dir.durable)}
-	})
-	clone := c.copyMem(m)
-	clone.names = c.ops(m.names)
-	return clone
-}
-
-// namesAfter is the names a crash leaves, read from copies of the durable ones.
-func (m *Mem) namesAfter(opt CrashOptions) version {
-	if opt.Names == NamesKept {
-		return liveNames
-	}
-	copies := map[*inode]map[string]*inode{}
-	var after version = func(d *inode) map[string]*inode {
-		if _, ok := copies[d]; !ok {
-			copies[d] = maps.Clone(d.dir.durable)
-		}
-		return copies[d]
-	}
-	keep := m.keeper(opt)
-	dropped := slots{}
-	for i, op := range m.names {
-		if keep(i) && !dropped.hasAny(op.builtOn()) {
-			after.apply(op.edits)
-		} else {
-			dropped.add(op.changes())
-		}
-	}
-	return after
-}
-
-// keeper decides of each pending name operation whether it made it to the disk.
-func (m *Mem) keeper(opt CrashOptions) func(i int) bool {
-	rng := rand.New(rand.NewPCG(opt.Seed, 0)) // no inode has id 0
-	switch opt.Names {
-	case NamesJournaled:
-		sure := 0
-		for sure < len(m.names) && m.names[sure].journaled {
-			sure++
-		}
-		end := sure + rng.IntN(len(m.names)-sure+1)
-		return func(i int) bool { return i < end }
-	case NamesRandom:
-		chance := rng.Float64() // so that nearly all and nearly none come up too
-		return func(int) bool { return rng.Float64() < chance }
-	default:
-		return func(int) bool { return false }
-	}
+	return &Mem{disk: m.disk.clone()}
 }

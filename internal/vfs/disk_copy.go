@@ -42,21 +42,21 @@ func (c *copier) ops(from []nameOp) []nameOp {
 		to[i].edits = slices.Clone(to[i].edits)
 		for j := range to[i].edits {
 			e := &to[i].edits[j]
-			e.dir, e.ino = c.inode(e.dir), c.inode(e.ino)
+			e.in, e.ino = c.inode(e.in), c.inode(e.ino)
 		}
 		to[i].needs = slices.Clone(to[i].needs)
 		for j := range to[i].needs {
 			s := &to[i].needs[j]
-			s.dir = c.inode(s.dir)
+			s.in = c.inode(s.in)
 		}
 	}
 	return to
 }
 
-// copyMem copies what can be reached from the root. Links are counted anew:
-// those of the copy may be fewer.
-func (c *copier) copyMem(from *Mem) *Mem {
-	to := &Mem{root: c.inode(from.root), lastID: from.lastID, limit: from.limit}
+// disk copies what can be reached from the root. Links are counted anew: those
+// of the copy may be fewer.
+func (c *copier) disk(from *disk) *disk {
+	to := &disk{root: c.inode(from.root), lastID: from.lastID, limit: from.limit}
 	to.root.links = 1
 	for _, ino := range c.done {
 		if ino.dir == nil {

@@ -35,7 +35,7 @@ const anyName = ""
 func (op nameOp) changes() iter.Seq[slot] {
 	return func(yield func(slot) bool) {
 		for _, e := range op.edits {
-			if !yield(e.slot) || !yield(slot{e.dir, anyName}) {
+			if !yield(e.slot) || !yield(slot{e.in, anyName}) {
 				return
 			}
 		}
@@ -76,78 +76,78 @@ func (s slots) hasAny(of iter.Seq[slot]) bool {
 }
 
 // version is one state of all directories.
-type version func(dir *inode) map[string]*inode
+type version func(in *inode) map[string]*inode
 
-func liveNames(d *inode) map[string]*inode    { return d.dir.live }
-func durableNames(d *inode) map[string]*inode { return d.dir.durable }
+func liveNames(in *inode) map[string]*inode    { return in.dir.live }
+func durableNames(in *inode) map[string]*inode { return in.dir.durable }
 
 func (v version) apply(edits []edit) {
 	for _, e := range edits {
 		if e.ino == nil {
-			delete(v(e.dir), e.name)
+			delete(v(e.in), e.name)
 		} else {
-			v(e.dir)[e.name] = e.ino
+			v(e.in)[e.name] = e.ino
 		}
 	}
 }
 
 // rebind makes edits visible, as one operation that is not durable. Bindings
 // come before removals, so that a renamed file never has no name.
-func (m *Mem) rebind(needs []slot, edits ...edit) {
+func (d *disk) rebind(needs []slot, edits ...edit) {
 	for _, e := range edits {
-		before := e.dir.dir.live[e.name]
+		before := e.in.dir.live[e.name]
 		version(liveNames).apply([]edit{e})
 		if e.ino != nil {
 			e.ino.links++
 		}
 		if before != nil {
 			before.links--
-			m.release(before)
+			d.release(before)
 		}
-		e.dir.changed = time.Now()
+		e.in.changed = time.Now()
 	}
-	m.names = append(m.names, nameOp{edits: edits, needs: needs})
+	d.names = append(d.names, nameOp{edits: edits, needs: needs})
 }
 
-func (m *Mem) bind(at slot, ino *inode) { m.rebind(nil, edit{slot: at, ino: ino}) }
+func (d *disk) bind(at slot, ino *inode) { d.rebind(nil, edit{slot: at, ino: ino}) }
 
-func (m *Mem) unbind(at slot, ino *inode) {
+func (d *disk) unbind(at slot, ino *inode) {
 	var needs []slot
 	if ino.dir != nil {
 		needs = []slot{{ino, anyName}}
 	}
-	m.rebind(needs, edit{slot: at})
+	d.rebind(needs, edit{slot: at})
 }
 
 // move needs the directories above a target that is in another one.
-func (m *Mem) move(from, to place) {
+func (d *disk) move(from, to place) {
 	var needs []slot
-	if from.dir != to.dir {
-		needs = m.slotsAbove(to.full)
+	if from.in != to.in {
+		needs = d.slotsAbove(to.full)
 	}
-	m.rebind(needs, edit{slot: to.slot, ino: from.ino}, edit{slot: from.slot})
+	d.rebind(needs, edit{slot: to.slot, ino: from.ino}, edit{slot: from.slot})
 }
 
 // commit makes durable every operation all of whose edits were synced, now or
 // before, with what it is built on; synced picks the edits of now.
-func (m *Mem) commit(synced func(edit) bool) {
-	taken := m.taken(synced)
+func (d *disk) commit(synced func(edit) bool) {
+	taken := d.taken(synced)
 	var rest []nameOp
-	for i, op := range m.names {
+	for i, op := range d.names {
 		if taken[i] {
 			version(durableNames).apply(op.edits)
 		} else {
 			rest = append(rest, op)
 		}
 	}
-	m.names = rest
+	d.names = rest
 }
 
-func (m *Mem) taken(synced func(edit) bool) []bool {
-	taken := make([]bool, len(m.names))
+func (d *disk) taken(synced func(edit) bool) []bool {
+	taken := make([]bool, len(d.names))
 	wanted := slots{}
-	for i := len(m.names) - 1; i >= 0; i-- {
-		op := m.names[i]
+	for i := len(d.names) - 1; i >= 0; i-- {
+		op := d.names[i]
 		if op.markSynced(synced) || wanted.hasAny(op.changes()) {
 			taken[i] = true
 			wanted.add(op.builtOn())
@@ -169,8 +169,8 @@ func (op nameOp) markSynced(synced func(edit) bool) bool {
 
 // markJournaled notes that something was synced. The marked operations are
 // always the oldest ones.
-func (m *Mem) markJournaled() {
-	for i := len(m.names) - 1; i >= 0 && !m.names[i].journaled; i-- {
-		m.names[i].journaled = true
+func (d *disk) markJournaled() {
+	for i := len(d.names) - 1; i >= 0 && !d.names[i].journaled; i-- {
+		d.names[i].journaled = true
 	}
 }
