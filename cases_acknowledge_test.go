@@ -83,10 +83,10 @@ func TestFinishedSegmentIsVisible(t *testing.T) {
 	for i := range 12 {
 		wg.Go(func() { r.publish(p, text("%d", i)) })
 	}
-	for p.LogEnd() != 13 {
+	for p.LogEnd() < 2 { // how far they come is the log's business
 		give()
 	}
-	give() // the segments behind the first may be finished now
+	give() // the first segment may be finished now
 	close(v.gate)
 	wg.Wait()
 	if n := len(collect(t, p.Records(context.Background(), varve.Earliest()))); n != 13 {

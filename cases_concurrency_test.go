@@ -63,7 +63,7 @@ func TestParkedReaderCrossesIdleRolls(t *testing.T) {
 // (redpanda commit 796fe6b095).
 func TestReadingAtTheEnd(t *testing.T) {
 	r := newRig(t, background)
-	p := r.one("retention.ms=3600000", "segment.bytes=300")
+	r.one("retention.ms=3600000", "segment.bytes=300")
 	nothing := func(end varve.Offset) {
 		t.Helper()
 		p := r.part("t", 0)
@@ -98,7 +98,7 @@ func TestReadingAtTheEnd(t *testing.T) {
 	nothing(0)
 	r.reopen()
 	nothing(0)
-	p = r.part("t", 0)
+	p := r.part("t", 0)
 	for i := range 50 {
 		off := r.publish(p, text("%d", i))
 		nothing(off + 1)

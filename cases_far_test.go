@@ -298,3 +298,47 @@ func TestSegmentAsLargeAsAPositionCanSay(t *testing.T) {
 		b.stop()
 	}
 }
+
+// A directory of another log in which one segment already spans more than 2^31
+// offsets (KAFKA-6264): it opens, again and again, and every batch is read, with
+// and without the index files that cannot say where they are.
+func TestSegmentThatSpansTooMuchIsRead(t *testing.T) {
+	disk := vfs.NewMem()
+	var data []byte
+	want := []record.Offset{10, 3_000_000_000, 3_000_000_005, 9_000_000_000}
+	for i, base := range want {
+		data = append(data, batchAt(base, 1, int64(1000+i), []byte("far"))...)
+	}
+	if err := disk.WriteFile("p/00000000000000000000.log", data); err != nil {
+		t.Fatal(err)
+	}
+	if err := twin.Save(disk, "p/partition.json", 1, []byte(`{"logStart":0,"sparse":true}`)); err != nil {
+		t.Fatal(err)
+	}
+	var cp *partition.Checkpoint
+	for round := range 4 {
+		b := openBare(t, disk, cp, round == 2)
+		for i, base := range want {
+			if got := b.bases(base); len(got) != len(want)-i || got[0] != base {
+				t.Errorf("round %d: from %d there are batches %v, want %v", round, base, got, want[i:])
+			}
+			if i < 4 {
+				if got := b.bases(base - 1); len(got) != len(want)-i || got[0] != base {
+					t.Errorf("round %d: from %d there are batches %v, want %v", round, base-1, got, want[i:])
+				}
+				if off, found, err := b.FindTime(int64(1000+i), 0); err != nil || !found || off != base {
+					t.Errorf("round %d: time %d is at %d, %t, %v, want %d", round, 1000+i, off, found, err, base)
+				}
+			}
+		}
+		want = append(want, b.add(batchAt(0, 1, 5000, []byte("near")), false))
+		cp = b.stop()
+		if round == 2 {
+			cp = nil
+		}
+	}
+	now, err := disk.ReadFile("p/00000000000000000000.log")
+	if err != nil || string(now) != string(data) {
+		t.Errorf("the segment has changed: %d bytes were %d, %v", len(now), len(data), err)
+	}
+}

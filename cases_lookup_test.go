@@ -288,7 +288,7 @@ func TestTimeLookupBetweenMilliseconds(t *testing.T) {
 // is empty, new or emptied, every time is (redpanda-data/redpanda#19937).
 func TestTimeLookupWhereThereIsNothing(t *testing.T) {
 	r := newRig(t)
-	p := r.one("retention.ms=3600000", "segment.bytes=150")
+	r.one("retention.ms=3600000", "segment.bytes=150")
 	everyTimeIsTheEnd := func(when string) {
 		t.Helper()
 		p := r.part("t", 0)
@@ -304,7 +304,7 @@ func TestTimeLookupWhereThereIsNothing(t *testing.T) {
 	everyTimeIsTheEnd("new")
 	r.reopen()
 	everyTimeIsTheEnd("new, after a restart")
-	p = r.part("t", 0)
+	p := r.part("t", 0)
 	for i := range 10 {
 		r.publish(p, text("%d", i))
 	}

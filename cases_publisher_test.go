@@ -79,7 +79,7 @@ func TestAsyncIsBoundedInBytes(t *testing.T) {
 		}
 	})
 	p := r.one("retention.ms=-1")
-	pub := p.Topic().Publisher(varve.PublisherOptions{MaxInFlight: 1000})
+	pub := p.Topic().Publisher(varve.PublisherOptions{MaxInFlight: 1_000_000})
 	hold.Store(true)
 	var told atomic.Int64
 	publish := func(ctx context.Context, i, size int) error {
@@ -92,18 +92,18 @@ func TestAsyncIsBoundedInBytes(t *testing.T) {
 			told.Add(1)
 		})
 	}
-	for i := range 10 {
-		if err := publish(context.Background(), i, 100); err != nil {
+	for i := range 9 { // what a record costs beside its content counts too, and is little
+		if err := publish(context.Background(), i, 100_000); err != nil {
 			t.Fatal(err)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	refused := make(chan error)
-	go func() { refused <- publish(ctx, 10, 1) }()
+	go func() { refused <- publish(ctx, 9, 100_000) }()
 	give()
 	select {
 	case err := <-refused:
-		t.Fatalf("1001 bytes are in flight: %v", err)
+		t.Fatalf("a million bytes and more are in flight: %v", err)
 	default:
 	}
 	cancel()
@@ -116,17 +116,25 @@ func TestAsyncIsBoundedInBytes(t *testing.T) {
 		t.Errorf("a flush whose context has ended: %v", err)
 	}
 	next := make(chan error)
-	go func() { next <- publish(context.Background(), 11, 1) }()
+	go func() { next <- publish(context.Background(), 10, 100_000) }()
 	hold.Store(false)
 	close(gate)
 	if err := <-next; err != nil {
 		t.Errorf("after there was room: %v", err)
 	}
-	if err := publish(context.Background(), 12, 5000); err != nil { // waits for the others, then goes alone
+	small := p.Topic().Publisher(varve.PublisherOptions{MaxInFlight: 10})
+	for i := range 3 { // each is larger than the bound: it waits for the one before and goes alone
+		rec := varve.Record{Value: noise(i, 5000)}
+		err := small.PublishAsync(context.Background(), rec, func(pl varve.Place, err error) { r.note(p, pl.Offset, rec) })
+		if err != nil {
+			t.Errorf("larger than the bound: %v", err)
+		}
+	}
+	if err := small.Flush(context.Background()); err != nil {
 		t.Errorf("larger than the bound: %v", err)
 	}
-	if err := pub.Flush(context.Background()); err != nil || told.Load() != 12 {
-		t.Errorf("%d records were told, want 12: %v", told.Load(), err)
+	if err := pub.Flush(context.Background()); err != nil || told.Load() != 10 {
+		t.Errorf("%d records were told, want 10: %v", told.Load(), err)
 	}
 }
 

@@ -31,14 +31,15 @@ func TestIdleTopicExpires(t *testing.T) {
 		for _, segmentAge := range []string{"600000", "9223372036854775807"} {
 			t.Run(name+"/"+segmentAge, func(t *testing.T) {
 				r := newRig(t, background)
-				p := r.one("retention.ms=3600000", "segment.ms="+segmentAge)
+				r.one("retention.ms=3600000", "segment.ms="+segmentAge)
 				step(r)
 				r.publish(r.part("t", 0), dated(r.now.Load(), "alone"))
 				step(r)
 				r.advance(30 * time.Minute)
 				r.retain()
 				step(r)
-				if p = r.part("t", 0); p.Start() != 0 || p.End() != 1 {
+				p := r.part("t", 0)
+				if p.Start() != 0 || p.End() != 1 {
 					t.Fatalf("after half an hour there is [%d, %d)", p.Start(), p.End())
 				}
 				r.advance(31 * time.Minute)
@@ -132,7 +133,7 @@ func TestRetentionBySizeAtItsEdges(t *testing.T) {
 		{4 * size, 4}, {4*size - 1, 4}, {3*size + 1, 4}, {3 * size, 3}, {size + 1, 2}, {size, 1}, {size - 1, 1}, {1, 1}, {0, 1},
 	} {
 		t.Run(fmt.Sprint(c.limit), func(t *testing.T) {
-			r, p, _ := build(t, fmt.Sprint(c.limit))
+			r, _, _ := build(t, fmt.Sprint(c.limit))
 			r.retain()
 			check := func(when string) {
 				t.Helper()
@@ -153,8 +154,7 @@ func TestRetentionBySizeAtItsEdges(t *testing.T) {
 			if files := segmentFiles(r.disk, "topics/t/0"); len(files) != c.left {
 				t.Errorf("left are %q", files)
 			}
-			p = r.part("t", 0)
-			r.publish(p, text("one more"))
+			r.publish(r.part("t", 0), text("one more"))
 		})
 	}
 }

@@ -40,12 +40,15 @@ type logKey struct {
 //
 //	 0   8  "varvecl1"
 //	 8   8  generation of the checkpoint
-//	16   4  CRC-32C of the bytes before
+//	16   8  starts of engines on the directory, up to the one that stopped
+//	24   4  CRC-32C of the bytes before
 //
 // It is written last of all at a clean stop, and removed, durably, before
-// anything else at the next start.
+// anything else at the next start. The number of starts, which the file FORMAT
+// keeps, tells a mark that was put back from an old copy.
 type checkpointFile struct {
 	generation uint64
+	starts     uint64 // of engines on the directory, this one included
 	logs       map[logKey]partition.Checkpoint
 }
 
@@ -54,14 +57,16 @@ const (
 	cleanMagic      = "varvecl1"
 	checkpointHead  = 24
 	checkpointEntry = 20 + partition.CheckpointSize
-	cleanSize       = 20
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // load reads the checkpoint and takes the mark of a clean stop away. clean says
-// that it was there and belongs to the checkpoint.
-func (c *checkpointFile) load(fsys vfs.FS, log *slog.Logger) (clean bool, err error) {
+// that it was there, and belongs to the checkpoint and to the last of so many
+// starts.
+func (c *checkpointFile) load(fsys vfs.FS, log *slog.Logger, starts uint64) (clean bool, err error) {
+	c.starts = starts
+	defer func() { c.starts++ }()
 	data, err := readWhole(fsys, checkpointName)
 	if err == nil {
 		err = c.decode(data)
@@ -83,6 +88,7 @@ func (c *checkpointFile) load(fsys vfs.FS, log *slog.Logger) (clean bool, err er
 
 func (c *checkpointFile) cleanMark() []byte {
 	b := binary.BigEndian.AppendUint64([]byte(cleanMagic), c.generation)
+	b = binary.BigEndian.AppendUint64(b, c.starts)
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 

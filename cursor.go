@@ -95,10 +95,10 @@ func (c *cursor) openBatch() (bool, error) {
 
 // wholeBatch hands out the next batch.
 func (c *cursor) wholeBatch(b *Batch) (bool, error) {
-	if c.open { // what is left of it
-		c.open = false
+	left := c.inBatch()
+	if c.open = false; left { // whole, though some of it was handed out
 		*b = Batch{c.p.index, c.batch}
-		c.next = max(c.next, c.batch.NextOffset())
+		c.next = c.batch.NextOffset()
 		return true, nil
 	}
 	if c.bounded() {
@@ -112,6 +112,12 @@ func (c *cursor) wholeBatch(b *Batch) (bool, error) {
 	c.next = max(c.next, c.batch.NextOffset())
 	return true, nil
 }
+
+// inBatch says that records of the current batch are still to be handed out.
+func (c *cursor) inBatch() bool { return c.open && c.next <= c.batch.LastOffset() }
+
+// dry says that nothing is left of what was read: more asks the disk.
+func (c *cursor) dry() bool { return len(c.data) == 0 && !c.inBatch() }
 
 // take moves on to the next stored batch, reading more when it must.
 func (c *cursor) take() (bool, error) {

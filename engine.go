@@ -39,6 +39,8 @@ type Engine struct {
 	cache   *batchCache
 	lock    io.Closer
 
+	requests requestPool
+
 	catalogMu sync.Mutex
 	mu        sync.RWMutex
 	topics    map[string]*Topic
@@ -77,19 +79,26 @@ func Open(dir string, o Options) (*Engine, error) {
 	return OpenFS(vfs.Dir(dir), o)
 }
 
-// makeRoot makes the directory and makes its name durable.
+// makeRoot makes the directory, and those above it that are missing, and makes
+// the name of each durable.
 func makeRoot(dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
 		return errors.New("is a file, not a directory")
 	}
-	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+	parent := filepath.Dir(filepath.Clean(dir))
+	if err == nil || !errors.Is(err, fs.ErrNotExist) || parent == dir {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeRoot(parent); err != nil {
 		return err
 	}
-	return vfs.Dir(filepath.Dir(filepath.Clean(dir))).SyncDir(".")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		if info, serr := os.Stat(dir); serr != nil || !info.IsDir() { // not made by somebody else just now
+			return err
+		}
+	}
+	return vfs.Dir(parent).SyncDir(".")
 }
 
 // OpenFS opens an engine on a file system: for tests of this module.
@@ -103,7 +112,7 @@ func OpenFS(fsys vfs.FS, o Options) (*Engine, error) {
 }
 
 func (e *Engine) open() error {
-	fresh, err := e.checkFormat()
+	starts, err := e.checkFormat()
 	if err != nil {
 		return err
 	}
@@ -112,20 +121,21 @@ func (e *Engine) open() error {
 		return err
 	}
 	e.lock = lock
-	if err := e.openLocked(fresh); err != nil {
+	if err := e.openLocked(starts); err != nil {
 		return errors.Join(err, lock.Close())
 	}
 	return nil
 }
 
-func (e *Engine) openLocked(fresh bool) error {
-	if fresh {
-		if err := e.format(); err != nil {
-			return err
-		}
-	}
-	clean, err := e.checkpoint.load(e.fs, e.log)
+func (e *Engine) openLocked(starts uint64) error {
+	clean, err := e.checkpoint.load(e.fs, e.log, starts)
 	if err != nil {
+		return err
+	}
+	if err := e.countStart(starts + 1); err != nil {
+		return err
+	}
+	if err := e.nameStrays(".", inRoot); err != nil {
 		return err
 	}
 	e.cache, err = newBatchCache(e.opt.CacheBytes)

@@ -18,27 +18,28 @@ type formatBody struct {
 	Version int `json:"version"`
 }
 
-// checkFormat reads the version without changing anything; fresh says that the
-// directory is empty and has still to be made one of varve's.
-func (e *Engine) checkFormat() (fresh bool, err error) {
+// checkFormat reads the version without changing anything. The generation of that
+// document counts the starts of engines on the directory, 0 says that the directory
+// is empty and has still to be made one of varve's.
+func (e *Engine) checkFormat() (starts uint64, err error) {
 	doc, _, err := twin.Read(e.fs, formatName)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return true, e.checkEmpty()
+		return 0, e.checkEmpty()
 	case err != nil:
-		return false, err
+		return 0, err
 	}
 	if doc.Mended != "" {
 		e.log.Warn("metadata is restored from its copy", "what", doc.Mended)
 	}
 	var f formatBody
 	if err := json.Unmarshal(doc.Body, &f); err != nil {
-		return false, fmt.Errorf("%s: %w", e.fs.Path(formatName), err)
+		return 0, fmt.Errorf("%s: %w", e.fs.Path(formatName), err)
 	}
 	if f.Version > FormatVersion {
-		return false, &VersionError{Path: e.fs.Path("."), Found: f.Version, Supported: FormatVersion}
+		return 0, &VersionError{Path: e.fs.Path("."), Found: f.Version, Supported: FormatVersion}
 	}
-	return doc.Mended != "", nil
+	return doc.Generation, nil
 }
 
 // checkEmpty refuses a directory that has something in it and is not varve's. One
@@ -53,7 +54,7 @@ func (e *Engine) checkEmpty() error {
 		switch {
 		case f.Name() == topicsName && f.IsDir():
 			return nil
-		case f.Name() == "lost+found" || f.Name() == lockName || strings.HasPrefix(f.Name(), "."):
+		case f.Name() == "lost+found" || f.Name() == lockName || strings.HasPrefix(f.Name(), formatName) || strings.HasPrefix(f.Name(), "."):
 		case stranger == "":
 			stranger = f.Name()
 		}
@@ -64,8 +65,9 @@ func (e *Engine) checkEmpty() error {
 	return nil
 }
 
-// format makes the directory one of varve's, or mends its version files.
-func (e *Engine) format() error {
+// countStart makes the directory one of varve's where it is not yet, and notes
+// that there is one start more: no mark of a clean stop before it counts any more.
+func (e *Engine) countStart(starts uint64) error {
 	if err := e.fs.Mkdir(topicsName); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -73,8 +75,5 @@ func (e *Engine) format() error {
 	if err != nil {
 		return err
 	}
-	if err := twin.Save(e.fs, formatName, 1, body); err != nil {
-		return err
-	}
-	return e.fs.SyncDir(".")
+	return twin.Save(e.fs, formatName, starts, body) // syncs the directory where it makes a file
 }

@@ -123,6 +123,12 @@ func (p *Partition) Backward(ctx context.Context, s Start) iter.Seq2[Record, err
 				return
 			}
 			high = low
+			for _, loss := range losses { // told of: it may begin in front of this span
+				var damage *CorruptError
+				if errors.As(loss, &damage) {
+					high = min(high, damage.From)
+				}
+			}
 			step = nextStep(step, bytes)
 		}
 	}

@@ -38,7 +38,7 @@ func (p *Partition) Err() error {
 // must not change until then. A context that ends meanwhile gives its own error
 // when nothing was stored, and a *MaybeStoredError when that is not known.
 func (p *Partition) Publish(ctx context.Context, recs ...Record) (Offset, error) {
-	return p.publish(ctx, newRequest(), recs, publishing{expect: -1})
+	return p.publish(ctx, p.topic.engine.requests.get(), recs, publishing{expect: -1})
 }
 
 // PublishIf is Publish, on condition that the first record gets the offset next:
@@ -47,7 +47,7 @@ func (p *Partition) PublishIf(ctx context.Context, next Offset, recs ...Record) 
 	if next < 0 {
 		return -1, p.outOfRange(next)
 	}
-	return p.publish(ctx, newRequest(), recs, publishing{expect: next})
+	return p.publish(ctx, p.topic.engine.requests.get(), recs, publishing{expect: next})
 }
 
 func (p *Partition) outOfRange(off Offset) error {
@@ -66,7 +66,7 @@ func (p *Partition) PublishBatch(ctx context.Context, raw []byte) (Offset, error
 	if err := ctx.Err(); err != nil {
 		return -1, err
 	}
-	r := newRequest()
+	r := p.topic.engine.requests.get()
 	if err := p.adopt(r, raw); err != nil {
 		r.free()
 		return -1, fmt.Errorf("publish batch to %s: %w", p.log.Name(), err)

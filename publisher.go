@@ -13,7 +13,8 @@ import (
 type Offset = record.Offset
 
 // Record is what is published and what is read. When publishing, a timestamp of 0
-// becomes the time of the append; Partition and Offset are not looked at.
+// becomes the time of the append; Offset is not looked at, nor is Partition but by a
+// publisher with ByPartition.
 type Record = record.Record
 
 // Header is one header of a record.
@@ -30,18 +31,25 @@ type PublisherOptions struct {
 	// Partitioner chooses the partition for records with a key. Nil: Murmur2.
 	// Records without a key go to one partition for a while, then to the next.
 	Partitioner Partitioner
+	// ByPartition sends each record to the partition that its field Partition
+	// names, whatever its key.
+	ByPartition bool
 	// Codec compresses batches, unless the topic's compression.type names one:
 	// none, gzip, snappy, lz4, zstd. "": none.
 	Codec string
 	// Ack is when a publish is acknowledged. 0: the topic's durability. It changes
 	// when the caller is told, never what readers see.
 	Ack Durability
-	// MaxInFlight bounds the bytes of keys, values and headers that PublishAsync
-	// has taken and not acknowledged. 0: 32 MiB.
+	// MaxInFlight bounds the bytes that PublishAsync has taken and not acknowledged:
+	// keys, values, headers, and about what a record costs in memory beside them.
+	// 0: 32 MiB.
 	MaxInFlight int
 }
 
-const defaultMaxInFlight = 32 << 20
+const (
+	defaultMaxInFlight = 32 << 20
+	inFlightCost       = 512 // of a record beside its content
+)
 
 // Publisher publishes to the partitions of a topic.
 //
@@ -89,6 +97,8 @@ func (p *Publisher) choose(rec *Record) (*Partition, error) {
 	list := p.topic.parts()
 	i := 0
 	switch {
+	case p.opt.ByPartition:
+		return p.topic.Partition(int(rec.Partition))
 	case len(list) == 1:
 	case rec.Key == nil:
 		i = p.sticky.choose(weight(rec), len(list))
@@ -116,7 +126,7 @@ func (p *Publisher) Publish(ctx context.Context, rec Record) (Place, error) {
 	if err != nil {
 		return Place{Offset: -1}, err
 	}
-	r := newRequest()
+	r := p.topic.engine.requests.get()
 	r.one[0] = rec
 	off, err := part.publish(ctx, r, r.one[:], publishing{codec: p.codec, ack: p.opt.Ack, expect: -1})
 	return Place{part.index, off}, err
@@ -150,7 +160,7 @@ func (p *Publisher) PublishAll(ctx context.Context, recs []Record) ([]Place, err
 		for _, i := range groups[part] {
 			batch = append(batch, recs[i])
 		}
-		sent[g], errs[g] = part.send(ctx, newRequest(), batch, publishing{codec: p.codec, ack: p.opt.Ack, expect: -1})
+		sent[g], errs[g] = part.send(ctx, p.topic.engine.requests.get(), batch, publishing{codec: p.codec, ack: p.opt.Ack, expect: -1})
 	}
 	for g, part := range order {
 		if errs[g] != nil {
@@ -181,11 +191,11 @@ func (p *Publisher) PublishAsync(ctx context.Context, rec Record, done func(Plac
 	if err != nil {
 		return err
 	}
-	bytes := weight(&rec)
+	bytes := weight(&rec) + inFlightCost
 	if err := p.reserve(ctx, bytes); err != nil {
 		return err
 	}
-	r := newRequest()
+	r := p.topic.engine.requests.get()
 	r.one[0] = rec
 	r.told = func(off Offset, err error) {
 		if done != nil {

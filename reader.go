@@ -65,10 +65,11 @@ func (r *Reader) Poll() (rec Record, ok bool, err error) {
 	}
 	for range r.cursors {
 		c := r.cursors[r.turn]
-		if ok, err = c.record(&rec); ok || err != nil {
+		ok, err = c.record(&rec)
+		r.pass(c, ok)
+		if ok || err != nil {
 			return rec, ok, err
 		}
-		r.turn = (r.turn + 1) % len(r.cursors)
 	}
 	return Record{}, false, nil
 }
@@ -95,12 +96,22 @@ func (r *Reader) PollBatch() (b Batch, ok bool, err error) {
 	}
 	for range r.cursors {
 		c := r.cursors[r.turn]
-		if ok, err = c.wholeBatch(&b); ok || err != nil {
+		ok, err = c.wholeBatch(&b)
+		r.pass(c, ok)
+		if ok || err != nil {
 			return b, ok, err
 		}
-		r.turn = (r.turn + 1) % len(r.cursors)
 	}
 	return Batch{}, false, nil
+}
+
+// pass gives the next partition its turn once this one has nothing or what was
+// read of it is used up, so that one which grows faster than it is read does not
+// hold up the others.
+func (r *Reader) pass(c *cursor, ok bool) {
+	if !ok || c.dry() {
+		r.turn = (r.turn + 1) % len(r.cursors)
+	}
 }
 
 // Offset is the next offset that the reader will hand out of a partition; -1 for

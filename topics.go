@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -126,7 +127,8 @@ func (e *Engine) checkFree(name string) error {
 	if err := e.broken[name]; err != nil {
 		return fmt.Errorf("%s: %w, but cannot be opened: %w", name, ErrTopicExists, err)
 	}
-	for other := range e.topics {
+	taken := slices.AppendSeq(slices.Collect(maps.Keys(e.topics)), maps.Keys(e.broken))
+	for _, other := range taken {
 		if collisionKey(other) == collisionKey(name) {
 			return &NameError{name, fmt.Sprintf("collides with topic %q: names must differ by more than case and '.' for '_'", other)}
 		}
@@ -309,6 +311,9 @@ func (e *Engine) loadTopic(name string, clean bool) (*Topic, error) {
 	cfg, err := parseConfig(body.Config)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.fs.Path(file), err)
+	}
+	if err := e.nameStrays(topicDir(name), inTopic(body.Partitions)); err != nil {
+		return nil, err
 	}
 	t := newTopic(e, body, cfg, doc.Generation)
 	t.openPartitions(0, body.Partitions, e.checkpoint.logs, clean)

@@ -134,8 +134,10 @@ func (o *opening) dropBehind(keep int) error {
 }
 
 func (o *opening) drop(base record.Offset) error {
-	o.l.log.Warn("removing a segment behind the end of the log", "partition", o.l.name,
-		"path", o.l.env.FS.Path(o.logName(base)))
+	if info, err := o.l.env.FS.Stat(o.logName(base)); err == nil && info.Size() > 0 {
+		o.l.log.Warn("removing a segment behind the end of the log", "partition", o.l.name,
+			"path", o.l.env.FS.Path(o.logName(base)), "bytes", info.Size())
+	}
 	o.unnamed = true // it must not come back when its offsets are in another file
 	name := o.l.dir + "/" + segment.FileName(base)
 	for _, suffix := range []string{segment.IndexSuffix, segment.TimeIndexSuffix, segment.LogSuffix} {

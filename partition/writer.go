@@ -54,14 +54,7 @@ func (l *Log) write(reqs []*Append) {
 	l.appendMu.Lock()
 	w.l, w.cfg, w.seg, w.next, w.now = l, l.Config(), l.active, l.LogEnd(), l.tickLocked()
 	for _, a := range reqs {
-		if !a.state.CompareAndSwap(stateQueued, stateEncoding) {
-			continue // cancelled
-		}
-		err := w.add(a)
-		a.state.Store(stateEncoded)
-		if err != nil {
-			w.refuse(a, err)
-		}
+		w.take(a)
 	}
 	w.closeBatch()
 	w.flush()
@@ -74,6 +67,34 @@ func (l *Log) write(reqs []*Append) {
 		a.Done(a)
 	}
 	w.release()
+}
+
+// take adds a request to what is to be written, unless it is cancelled. Whatever
+// has to go to the disk before it goes while it can still be cancelled.
+func (w *writer) take(a *Append) {
+	if w.endsBatch(a) && a.state.Load() == stateQueued {
+		w.closeBatch()
+	}
+	state := stateEncoding
+	if a.Batch != nil {
+		state = stateEncoded // its bytes are the request's own
+	}
+	if !a.state.CompareAndSwap(stateQueued, state) {
+		return
+	}
+	err := w.add(a)
+	a.state.Store(stateEncoded)
+	if err != nil {
+		w.refuse(a, err)
+	}
+}
+
+// endsBatch says whether the batch under construction has to be complete before a:
+// it cannot take a, or a has to know the next offset, which a batch that turns out
+// too large gives back.
+func (w *writer) endsBatch(a *Append) bool {
+	return len(w.open) > 0 && (a.Batch != nil || a.Expect >= 0 || w.codec != a.Codec ||
+		w.size+a.Size > min(mergeBytes, w.cfg.MaxBatchBytes))
 }
 
 func (w *writer) refuse(a *Append, err error) {
@@ -114,16 +135,10 @@ func (w *writer) add(a *Append) error {
 	return w.addRecords(a)
 }
 
-// addRecords puts the records of a request into the batch under construction,
-// or begins a new one where they do not fit. Whether a large request keeps to the
-// limit of a batch is seen when its batch is complete, for it may compress.
+// addRecords puts the records of a request into the batch under construction, or
+// begins one. Whether a large request keeps to the limit of a batch is seen when its
+// batch is complete, for it may compress.
 func (w *writer) addRecords(a *Append) error {
-	if len(w.open) > 0 && (w.codec != a.Codec || w.size+a.Size > min(mergeBytes, w.cfg.MaxBatchBytes)) {
-		w.closeBatch()
-		if w.err != nil {
-			return w.err
-		}
-	}
 	if len(w.open) == 0 {
 		w.builder.Reset(w.arena, w.next, record.BatchOptions{
 			Codec: a.Codec, Epoch: w.l.epoch, LogAppendTime: w.cfg.AppendTime, AppendTime: w.now,
@@ -171,10 +186,6 @@ func (w *writer) closeBatch() {
 // addBatch takes a finished batch: the first 16 bytes of its header, which the
 // checksum does not cover, are made anew; the rest is written as it came.
 func (w *writer) addBatch(a *Append) error {
-	w.closeBatch()
-	if w.err != nil {
-		return w.err
-	}
 	b := *a.Batch
 	if b.Size() > w.cfg.MaxBatchBytes {
 		return &TooLargeError{Size: b.Size(), Limit: w.cfg.MaxBatchBytes}

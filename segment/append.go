@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"slices"
 
 	"github.com/varvelog/varve/record"
 )
@@ -26,9 +27,9 @@ type Entry struct {
 	AppendTime int64
 }
 
-// uncovered writes the header bytes that the checksum of the batch leaves out.
-func (e *Entry) uncovered() [17]byte {
-	var b [17]byte
+// head writes the header bytes that the checksum of the batch leaves out.
+func (e *Entry) head() [uncovered]byte {
+	var b [uncovered]byte
 	binary.BigEndian.PutUint64(b[0:], uint64(e.Base))
 	binary.BigEndian.PutUint32(b[8:], uint32(e.Size-record.LogOverhead))
 	binary.BigEndian.PutUint32(b[12:], uint32(e.Epoch))
@@ -98,12 +99,27 @@ func (s *Segment) note(e *Entry) {
 	if e.AppendTime > s.LastAppend() {
 		s.lastAppend.Store(e.AppendTime)
 	}
-	head := e.uncovered()
+	head := e.head()
 	s.headerSum.Store(crc32.Update(s.headerSum.Load(), castagnoli, head[:]))
+	s.noteTurn(e)
 	s.lastEpoch.Store(int32(e.Epoch))
 	s.active.Load().Append(e.Last, record.Pos(s.size.Load()), e.Size, e.MaxTimestamp)
 	s.next.Store(int64(e.Last) + 1)
 	s.size.Add(int64(e.Size))
+}
+
+// noteTurn notes where a leader epoch begins. It comes before the epoch itself,
+// so that a reader who sees the epoch sees where it begins.
+func (s *Segment) noteTurn(e *Entry) {
+	var turns []EpochStart
+	if p := s.turns.Load(); p != nil {
+		turns = *p
+	}
+	if e.Epoch == s.LastEpoch() && s.before.Size+record.Pos(len(turns)) > 0 {
+		return
+	}
+	turns = append(slices.Clip(turns), EpochStart{e.Epoch, e.Base})
+	s.turns.Store(&turns)
 }
 
 // Fits says whether size more bytes, the last batch of which ends at last, can be
@@ -138,21 +154,22 @@ func (s *Segment) Sync() error {
 	return s.syncHandle(h)
 }
 
+// syncHandle syncs one at a time. The kernel reports a failed write-back to one
+// sync of a file only: another one that runs beside it would be told that all is
+// well, of bytes that are lost.
 func (s *Segment) syncHandle(h *handle) error {
-	if err := s.Failed(); err != nil {
-		return err
+	s.syncMu.Lock()
+	defer s.syncMu.Unlock()
+	if !s.Unsynced() || s.Failed() != nil {
+		return s.Failed()
 	}
 	end := s.size.Load()
 	if err := h.file.Sync(); err != nil {
 		s.fail(fmt.Errorf("sync: %w", err))
 		return s.Failed()
 	}
-	for {
-		was := s.synced.Load()
-		if was >= end || s.synced.CompareAndSwap(was, end) {
-			return nil
-		}
-	}
+	s.synced.Store(end)
+	return nil
 }
 
 // Failed is the error that poisoned the segment, or nil. A poisoned segment

@@ -28,12 +28,10 @@ func (s *Segment) AppendEpochs(e []EpochStart) []EpochStart {
 		return e
 	}
 	defer h.unpin()
-	w := Walk{
-		File: h.file, End: s.Size(), Chain: s.chain(), Next: s.Next(),
-		Batch: func(b *record.Batch, _ record.Pos) bool {
-			add(b.LeaderEpoch, b.BaseOffset)
-			return true
-		},
+	w := s.walk(h, s.Size())
+	w.Batch = func(b *record.Batch, _ record.Pos) bool {
+		add(b.LeaderEpoch, b.BaseOffset)
+		return true
 	}
 	if err := w.Run(); err != nil {
 		return e // what was found so far; the rest is found by the next who asks

@@ -51,16 +51,17 @@ func (f *Files) Open() int {
 //	field   guarded by   written by
 //	refs    atomic       pin, unpin; one is the table's own
 //	used    atomic       pin, the clock hand
-//	index   atomic, set once   Segment.sealedIndex (under openMu)
+//	index, unindexed   atomic, one of them set once   Segment.sealedIndex (under openMu)
 //	slot    Files.mu     add, drop
 type handle struct {
 	seg  *Segment
 	file vfs.File
 
-	refs  atomic.Int32
-	used  atomic.Bool
-	index atomic.Pointer[index.Sealed]
-	slot  int
+	refs      atomic.Int32
+	used      atomic.Bool
+	index     atomic.Pointer[index.Sealed]
+	unindexed atomic.Bool // there is no index, and none can be made
+	slot      int
 }
 
 // pin takes a share of the handle; false when it is closed already.
@@ -81,10 +82,14 @@ func (h *handle) pin() bool {
 
 // unpin gives the share back; the last one closes the file. A close error is
 // of no consequence: whatever was written had been synced, or its loss is
-// reported by the sync that failed.
+// reported by the sync that failed. Bytes that were written while the file was
+// being evicted are synced here.
 func (h *handle) unpin() {
 	if h.refs.Add(-1) > 0 {
 		return
+	}
+	if h.seg.Unsynced() && !h.seg.removed.Load() {
+		h.seg.syncHandle(h) // its failure poisons the segment
 	}
 	if x := h.index.Load(); x != nil {
 		x.Close()
@@ -92,23 +97,17 @@ func (h *handle) unpin() {
 	h.file.Close()
 }
 
-// openHandle opens the file of s, evicting another segment's where the table
-// is full or the process has run out of descriptors.
+// openHandle opens the file of s, evicting another segment's where the table is
+// full. When everything open is pinned the bound is passed for the moment rather
+// than a reader refused.
 func (f *Files) openHandle(s *Segment, flag int) (*handle, error) {
-	if err := f.makeRoom(); err != nil {
-		return nil, err
+	for f.Open() >= f.limit && f.evict() {
 	}
-	file, err := s.fs.OpenFile(s.LogName(), flag)
-	for errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-		evicted, eerr := f.evict()
-		if eerr != nil {
-			return nil, eerr
-		}
-		if !evicted {
-			return nil, err
-		}
+	var file vfs.File
+	err := f.withRoom(func() (err error) {
 		file, err = s.fs.OpenFile(s.LogName(), flag)
-	}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -122,36 +121,34 @@ func (f *Files) openHandle(s *Segment, flag int) (*handle, error) {
 	return h, nil
 }
 
-// makeRoom evicts until one more file fits. When everything open is pinned the
-// bound is passed for the moment rather than a reader refused.
-func (f *Files) makeRoom() error {
-	for {
-		f.mu.Lock()
-		full := len(f.open) >= f.limit
-		f.mu.Unlock()
-		if !full {
-			return nil
-		}
-		if evicted, err := f.evict(); err != nil || !evicted {
-			return err
-		}
+// withRoom opens something. While the process, or the system, has no descriptor
+// or mapping left for it, files of segments are closed to make room.
+func (f *Files) withRoom(open func() error) error {
+	err := open()
+	for exhausted(err) && f.evict() {
+		err = open()
 	}
+	return err
 }
 
-// evict closes one file that nobody has pinned; false when there is none.
-func (f *Files) evict() (bool, error) {
+func exhausted(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+}
+
+// evict closes one file that nobody has pinned; false when there is none. A sync
+// that fails is the affair of the segment that it poisons, not of whoever wants
+// room: its error is noted, so nothing is lost by closing the file.
+func (f *Files) evict() bool {
 	h := f.victim()
 	if h == nil {
-		return false, nil
+		return false
 	}
 	defer h.unpin()
 	if h.seg.Unsynced() {
-		if err := h.seg.syncHandle(h); err != nil {
-			return false, err
-		}
+		h.seg.syncHandle(h)
 	}
 	f.drop(h)
-	return true, nil
+	return true
 }
 
 // victim picks and pins the next file to close: the first that was not used

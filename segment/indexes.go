@@ -1,7 +1,9 @@
 package segment
 
 import (
+	"errors"
 	"fmt"
+	"math"
 
 	"github.com/varvelog/varve/index"
 	"github.com/varvelog/varve/record"
@@ -10,46 +12,43 @@ import (
 // lookup is where to start scanning for off. An index that cannot be had costs
 // a scan from the start of the segment, never an answer.
 func (s *Segment) lookup(h *handle, off record.Offset) index.Entry {
+	return s.ask(h,
+		func(a *index.Active) index.Entry { return a.Lookup(off) },
+		func(x *index.Sealed) (index.Entry, error) { return x.Lookup(off) })
+}
+
+// lookupTime is where to start scanning for the first batch whose largest
+// timestamp is at or after ts.
+func (s *Segment) lookupTime(h *handle, ts int64) index.Entry {
+	return s.ask(h,
+		func(a *index.Active) index.Entry { return a.LookupTime(ts) },
+		func(x *index.Sealed) (index.Entry, error) { return x.LookupTime(ts) })
+}
+
+func (s *Segment) ask(h *handle, active func(*index.Active) index.Entry, sealed func(*index.Sealed) (index.Entry, error)) index.Entry {
 	start := index.Entry{Offset: s.base - 1}
 	if !s.Finished() {
 		a, err := s.activeIndex()
-		if err != nil {
+		switch {
+		case err == nil:
+			return active(a)
+		case !errors.Is(err, errFinished):
 			return start
 		}
-		return a.Lookup(off)
 	}
 	x := s.sealedIndex(h)
 	if x == nil {
 		return start
 	}
-	e, err := x.Lookup(off)
+	e, err := sealed(x)
 	if err != nil {
 		return start
 	}
 	return e
 }
 
-// lookupTime is where to start scanning for the first batch whose largest
-// timestamp is at or after ts.
-func (s *Segment) lookupTime(h *handle, ts int64) index.Entry {
-	start := index.Entry{Offset: s.base - 1}
-	if !s.Finished() {
-		a, err := s.activeIndex()
-		if err != nil {
-			return start
-		}
-		return a.LookupTime(ts)
-	}
-	x := s.sealedIndex(h)
-	if x == nil {
-		return start
-	}
-	e, err := x.LookupTime(ts)
-	if err != nil {
-		return start
-	}
-	return e
-}
+// errFinished says that the index of a segment is in its files by now.
+var errFinished = errors.New("segment is finished")
 
 // activeIndex is the index of a segment that is not finished. After a clean
 // stop it lies on disk and is resumed here, when first asked for; where the
@@ -63,12 +62,15 @@ func (s *Segment) activeIndex() (*index.Active, error) {
 	if a := s.active.Load(); a != nil {
 		return a, nil
 	}
-	if s.removed.Load() {
+	switch {
+	case s.Finished():
+		return nil, errFinished
+	case s.removed.Load():
 		return nil, errRemoved
 	}
 	a, err := index.Resume(s.fs, s.name(), s.base, s.opt.Index, *s.mark)
 	if err != nil {
-		if a, err = s.rebuild(); err != nil {
+		if a, err = s.rebuildLocked(); err != nil {
 			return nil, err
 		}
 	}
@@ -76,37 +78,37 @@ func (s *Segment) activeIndex() (*index.Active, error) {
 	return a, nil
 }
 
-// sealedIndex is the mapped index of a finished segment, nil when there is
-// none and none can be made. For a caller that has h pinned.
+// sealedIndex is the mapped index of a finished segment, nil when there is none
+// and none can be made; that is tried once for each time the file is opened. For
+// a caller that has h pinned.
 func (s *Segment) sealedIndex(h *handle) *index.Sealed {
-	if x := h.index.Load(); x != nil {
+	if x := h.index.Load(); x != nil || h.unindexed.Load() {
 		return x
 	}
 	s.openMu.Lock()
 	defer s.openMu.Unlock()
-	if x := h.index.Load(); x != nil {
+	if x := h.index.Load(); x != nil || h.unindexed.Load() {
 		return x
 	}
 	x, err := s.openIndexLocked()
 	if err != nil {
+		h.unindexed.Store(true)
 		return nil
 	}
 	h.index.Store(x)
 	return x
 }
 
-func (s *Segment) openIndexLocked() (*index.Sealed, error) {
-	mark := s.seal.Load().Index
-	x, err := index.OpenSealed(s.fs, s.name(), s.base, mark)
-	if err == nil || s.removed.Load() {
+func (s *Segment) openIndexLocked() (x *index.Sealed, err error) {
+	err = s.files.withRoom(func() error {
+		x, err = index.OpenSealed(s.fs, s.name(), s.base, s.seal.Load().Index)
+		return err
+	})
+	var damage *index.DamageError
+	if !errors.As(err, &damage) || s.removed.Load() {
 		return x, err
 	}
-	a, err := s.rebuild()
-	if err != nil {
-		return nil, err
-	}
-	defer a.Close()
-	mark, err = a.Seal()
+	mark, err := s.reindexLocked()
 	if err != nil {
 		return nil, err
 	}
@@ -116,8 +118,18 @@ func (s *Segment) openIndexLocked() (*index.Sealed, error) {
 	return index.OpenSealed(s.fs, s.name(), s.base, mark)
 }
 
-// rebuild makes the index anew from the log, over what can be read of it.
-func (s *Segment) rebuild() (*index.Active, error) {
+// reindexLocked writes complete index files from the log.
+func (s *Segment) reindexLocked() (index.Mark, error) {
+	a, err := s.rebuildLocked()
+	if err != nil {
+		return index.Mark{}, err
+	}
+	defer a.Close()
+	return a.Seal()
+}
+
+// rebuildLocked makes the index anew from the log, over what can be read of it.
+func (s *Segment) rebuildLocked() (*index.Active, error) {
 	file, err := s.fs.OpenFile(s.LogName(), readOnly)
 	if err != nil {
 		return nil, fmt.Errorf("rebuild the index of %s: %w", s.Path(), err)
@@ -125,9 +137,13 @@ func (s *Segment) rebuild() (*index.Active, error) {
 	defer file.Close()
 	a := index.Create(s.fs, s.name(), s.base, s.opt.Index)
 	w := Walk{
-		File: file, End: s.Size(), Chain: Chain{Next: s.base, Exact: s.dense.Load(), Dense: s.dense.Load()}, Next: s.Next(),
+		File: file, End: s.Size(), Chain: s.chain(s.headsLocked(file)), Next: s.Next(),
 		Batch: func(b *record.Batch, at record.Pos) bool {
-			a.Append(b.LastOffset(), at, b.Size(), b.MaxTimestamp)
+			// What no entry can say is not asked for: of a segment of another log that
+			// spans too much (KAFKA-6264) the front is indexed, and the rest scanned.
+			if b.LastOffset()-s.base <= math.MaxInt32 && at <= math.MaxInt32 {
+				a.Append(b.LastOffset(), at, b.Size(), b.MaxTimestamp)
+			}
 			return true
 		},
 	}

@@ -2,7 +2,6 @@ package segment
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"math"
@@ -38,27 +37,34 @@ func (s *Segment) Read(buf []byte, most int, from, end record.Offset, at record.
 	}
 	defer h.unpin()
 	r := reading{s: s, h: h, buf: buf[:0], most: int64(max(most, minRead)), from: from, end: end, pos: max(at, 0), limit: record.Pos(s.visible.Load())}
-	r.chain = s.chain()
+	r.chain = s.chain(s.headsOf(h.file))
 	switch {
 	case at < 0 && from <= s.base: // who reads on from the segment before needs no index
-		r.chain.Exact = r.chain.Dense
 	case at < 0:
-		e := s.lookup(h, from)
-		r.pos = e.Pos
-		r.chain.Exact = r.chain.Dense && e.Pos == 0
-		r.indexed = e
+		if e := s.lookup(h, from); e.Pos < r.limit { // else it is of another file
+			r.pos = e.Pos
+			r.chain.startAt(e)
+		}
 	default:
 		r.chain.Next = from
-		r.chain.Exact = r.chain.Dense
 	}
 	return r.run()
 }
 
 // chain is what the segment's batches must keep to, from its first one on.
-func (s *Segment) chain() Chain {
+func (s *Segment) chain(x *heads) Chain {
+	dense := s.dense.Load()
 	return Chain{
-		Next: s.base, Dense: s.dense.Load(),
+		Next: s.base, Exact: dense, Dense: dense, heads: x,
 		Epoch: record.Epoch(s.firstEpoch.Load()), Last: record.Epoch(s.lastEpoch.Load()), Bound: true,
+	}
+}
+
+// startAt has the chain begin with the batch of an index entry, of which only the
+// last offset is known. The start of the segment is no batch of an entry.
+func (c *Chain) startAt(e index.Entry) {
+	if e.Pos > 0 {
+		c.Exact, c.Ends = false, e.Offset
 	}
 }
 
@@ -72,7 +78,6 @@ type reading struct {
 	pos       record.Pos
 	limit     record.Pos
 	chain     Chain
-	indexed   index.Entry // what the index said, to be held against the batch there
 }
 
 func (r *reading) run() (Chunk, error) {
@@ -111,6 +116,11 @@ func (r *reading) fetch() ([]byte, error) {
 	if err != nil || size <= int64(len(data)) || size > left {
 		return data, nil // take judges
 	}
+	if size > trusted {
+		if ok, err := checks(r.h.file, r.pos, size); err != nil || !ok {
+			return data, err
+		}
+	}
 	return r.readAt(size)
 }
 
@@ -135,6 +145,8 @@ func (r *reading) take(data []byte) (chunk Chunk, used int, why string, done boo
 		if errors.Is(err, record.ErrShort) {
 			if size, perr := record.PeekSize(data[off:]); perr == nil && size > int64(r.limit-r.pos)-int64(off) {
 				why = "length past the end of the file"
+			} else if off == 0 && perr == nil && size > trusted {
+				why = "crc mismatch" // or it would have been read as a whole
 			}
 			break
 		}
@@ -143,10 +155,8 @@ func (r *reading) take(data []byte) (chunk Chunk, used int, why string, done boo
 		}
 		if err != nil {
 			why = reason(err)
-		} else if r.indexed.Pos > 0 && b.LastOffset() != r.indexed.Offset {
-			why = fmt.Sprintf("batch ends at offset %d where the index says %d", b.LastOffset(), r.indexed.Offset)
 		} else {
-			why = r.chain.Accept(&b)
+			why = r.chain.acceptAt(&b, r.pos+record.Pos(off))
 		}
 		if why != "" {
 			break
@@ -155,7 +165,6 @@ func (r *reading) take(data []byte) (chunk Chunk, used int, why string, done boo
 			done = true
 			break
 		}
-		r.indexed = index.Entry{}
 		next = b.NextOffset()
 		if start < 0 && b.LastOffset() >= r.from {
 			start = off
@@ -171,17 +180,14 @@ func (r *reading) take(data []byte) (chunk Chunk, used int, why string, done boo
 // pass deals with damage at pos: it goes on behind it when that is still in
 // front of what was asked for, and returns the gap otherwise.
 func (r *reading) pass(why string) error {
-	if r.indexed.Pos > 0 {
+	if r.chain.Ends > 0 {
 		// The index led here, and what is here is not what it says. Start from
 		// the beginning, so that a gap is reported from its true first offset.
-		r.indexed = index.Entry{}
-		r.pos = 0
-		r.chain = r.s.chain()
-		r.chain.Exact = r.chain.Dense
+		r.pos, r.chain = 0, r.s.chain(r.chain.heads)
 		return nil
 	}
-	next := r.s.Next()
-	w := Walk{File: r.h.file, End: r.limit, Chain: r.chain, Next: next, entry: r.entryAfter}
+	w := r.s.walk(r.h, r.limit)
+	w.Chain = r.chain
 	hole, err := w.resync(r.pos, why)
 	if err != nil {
 		return err
@@ -190,33 +196,46 @@ func (r *reading) pass(why string) error {
 		return &CorruptError{Path: r.s.Path(), At: hole.At, Offset: hole.From - 1,
 			From: hole.From, To: max(min(hole.To, r.end), hole.From+1), Reason: why}
 	}
-	r.pos, r.chain.Next = hole.Resume, hole.To
+	r.pos = hole.Resume
+	r.chain.goOn(hole.To)
 	return nil
+}
+
+// walk is one over the segment from its start, up to a position, with the help of
+// its index. For a caller that has h pinned.
+func (s *Segment) walk(h *handle, end record.Pos) Walk {
+	return Walk{
+		File: h.file, End: end, Chain: s.chain(s.headsOf(h.file)), Next: s.Next(),
+		entry: func(after record.Pos) (index.Entry, bool) { return s.entryAfter(h, after) },
+	}
 }
 
 // entryAfter finds the first index entry behind a position. The index is
 // searched by offset, so this is a bisection over offsets.
-func (r *reading) entryAfter(pos record.Pos) (index.Entry, bool) {
-	lo, hi := r.s.base, r.s.Next()
-	if e := r.s.lookup(r.h, math.MaxInt64); e.Pos <= pos {
+func (s *Segment) entryAfter(h *handle, pos record.Pos) (index.Entry, bool) {
+	lo, hi := s.base, s.Next()
+	if e := s.lookup(h, math.MaxInt64); e.Pos <= pos {
 		return index.Entry{}, false
 	}
 	for lo < hi { // the smallest offset whose entry lies behind pos
 		mid := lo + (hi-lo)/2
-		if r.s.lookup(r.h, mid).Pos > pos {
+		if s.lookup(h, mid).Pos > pos {
 			hi = mid
 		} else {
 			lo = mid + 1
 		}
 	}
-	e := r.s.lookup(r.h, lo)
+	e := s.lookup(h, lo)
 	return e, e.Pos > pos
 }
 
 // missing turns the error of opening a log file that is not there into the gap
 // it leaves.
 func (s *Segment) missing(err error) error {
-	if !errors.Is(err, fs.ErrNotExist) || s.removed.Load() {
+	switch {
+	case s.removed.Load():
+		return errRemoved
+	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
 	return &CorruptError{Path: s.Path(), Offset: s.base - 1, From: s.base, To: max(s.Next(), s.base+1), Reason: "file is missing"}
@@ -237,23 +256,31 @@ func (s *Segment) FindTime(ts int64, from, end record.Offset, maxInflated int) (
 	if e := s.lookup(h, from); e.Pos > start.Pos {
 		start = e
 	}
-	chain := s.chain()
-	chain.Exact = chain.Dense && start.Pos == 0
 	var found record.Offset = -1
-	w := Walk{
-		File: h.file, From: start.Pos, End: record.Pos(s.visible.Load()), Chain: chain, Next: s.Next(),
-		Batch: func(b *record.Batch, _ record.Pos) bool {
-			if b.BaseOffset >= end {
-				return false
-			}
-			if b.MaxTimestamp < ts || b.LastOffset() < from {
-				return true
-			}
-			found = firstAtOrAfter(b, ts, from, maxInflated)
-			return found < 0
-		},
+	astray := false
+	w := s.walk(h, record.Pos(s.visible.Load()))
+	w.From = start.Pos
+	w.Chain.startAt(start)
+	w.Batch = func(b *record.Batch, _ record.Pos) bool {
+		if b.BaseOffset >= end {
+			return false
+		}
+		if b.MaxTimestamp < ts || b.LastOffset() < from {
+			return true
+		}
+		found = firstAtOrAfter(b, ts, from, maxInflated)
+		return found < 0
 	}
-	if err := w.Run(); err != nil {
+	w.Hole = func(x Hole) bool {
+		astray = start.Pos > 0 && x.At == start.Pos
+		return !astray
+	}
+	err = w.Run()
+	if err == nil && astray { // what is there is not what the index says
+		w.From, w.Hole, w.Chain = 0, nil, s.chain(w.Chain.heads)
+		err = w.Run()
+	}
+	if err != nil {
 		return 0, false, err
 	}
 	return found, found >= 0 && found < end, nil

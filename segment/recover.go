@@ -3,6 +3,7 @@ package segment
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 
 	"github.com/varvelog/varve/index"
@@ -74,7 +75,7 @@ func (s *Segment) Adopt(next record.Offset) error {
 	}
 	w := Walk{
 		File: h.file, From: s.Size(), End: record.Pos(size), Next: next,
-		Chain: Chain{Next: s.Next(), Exact: s.opt.Dense, Dense: s.opt.Dense, Epoch: s.LastEpoch()},
+		Chain: Chain{Next: s.Next(), Exact: s.opt.Dense, Dense: s.opt.Dense, Epoch: s.leastEpoch()},
 		Batch: func(b *record.Batch, at record.Pos) bool {
 			s.size.Store(int64(at))
 			e := entryOf(b)
@@ -95,7 +96,7 @@ func (s *Segment) Adopt(next record.Offset) error {
 // scanTail notes the batches behind what the segment knows of.
 func (s *Segment) scanTail(h *handle, end record.Pos) (*Torn, error) {
 	dense := s.opt.Dense
-	chain := Chain{Next: s.Next(), Exact: dense, Dense: dense, Epoch: record.Epoch(s.lastEpoch.Load())}
+	chain := Chain{Next: s.Next(), Exact: dense, Dense: dense, Epoch: s.leastEpoch()}
 	sc := NewScanner(h.file, s.Size(), end)
 	for sc.Next() {
 		if why := chain.Accept(sc.Batch()); why != "" {
@@ -109,6 +110,15 @@ func (s *Segment) scanTail(h *handle, end record.Pos) (*Torn, error) {
 		return &Torn{At: d.At, Bytes: int64(end - d.At), Reason: d.Reason}, nil
 	}
 	return nil, sc.Err()
+}
+
+// leastEpoch is the lowest leader epoch that the next batch of a log file may
+// have. The first may have any: where no broker gave it one, Kafka leaves -1.
+func (s *Segment) leastEpoch() record.Epoch {
+	if s.Size() == 0 {
+		return math.MinInt32
+	}
+	return s.LastEpoch()
 }
 
 // noteTimes fills in when recovered batches were appended: not later than the
@@ -184,7 +194,11 @@ func (s *Segment) Finish() (Seal, error) {
 	}
 	mark, err := a.Seal()
 	if err != nil {
-		if mark, err = s.reindex(); err != nil {
+		// It has holes, because the disk refused it for a time.
+		s.openMu.Lock()
+		mark, err = s.reindexLocked()
+		s.openMu.Unlock()
+		if err != nil {
 			return Seal{}, err
 		}
 	}
@@ -196,17 +210,6 @@ func (s *Segment) Finish() (Seal, error) {
 	s.seal.Store(&seal)
 	s.active.Store(nil)
 	return seal, nil
-}
-
-// reindex writes complete index files from the log, where the ones kept while
-// appending have holes because the disk refused them for a time.
-func (s *Segment) reindex() (index.Mark, error) {
-	a, err := s.rebuild()
-	if err != nil {
-		return index.Mark{}, err
-	}
-	defer a.Close()
-	return a.Seal()
 }
 
 // Snapshot returns the state a checkpoint is to keep, with the index written up

@@ -1,8 +1,10 @@
 package segment
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 
 	"github.com/varvelog/varve/record"
@@ -19,9 +21,14 @@ type Damage struct {
 
 func (d *Damage) Error() string { return fmt.Sprintf("position %d: %s", d.At, d.Reason) }
 
+// trusted is the largest batch for which memory is reserved on its own word. Of a
+// larger one the checksum is taken first, a window at a time: a length is one flip
+// away from any other.
+const trusted = 1 << 20
+
 // Scanner walks the batches of a log file and checks each. Its memory is one
-// window, or the largest batch that is really there: a length that points past
-// the end of the file is damage and reserves nothing.
+// window, or the largest batch that is really there: whatever a length claims
+// reserves nothing.
 //
 // It judges batches by themselves. Whether they follow on each other is the
 // business of who knows what to expect, see [Chain].
@@ -83,6 +90,9 @@ func (s *Scanner) fill() bool {
 	case !errors.Is(err, record.ErrShort):
 		return s.damage(reason(err))
 	}
+	if want > trusted && !s.vouch(size) {
+		return false
+	}
 	if int64(len(s.data)) >= want {
 		return s.damage("batch is cut short")
 	}
@@ -100,6 +110,42 @@ func (s *Scanner) fill() bool {
 	}
 	s.data = s.buf[:n]
 	return true
+}
+
+// vouch checks the checksum of a large batch at pos before there is room for it.
+func (s *Scanner) vouch(size int64) bool {
+	ok, err := checks(s.r, s.pos, size)
+	if err != nil {
+		s.err = err
+		return false
+	}
+	return ok || s.damage("crc mismatch")
+}
+
+// checks says whether the checksum of the batch at a position is right, if it
+// takes size bytes.
+func checks(file io.ReaderAt, at record.Pos, size int64) (bool, error) {
+	buf := make([]byte, min(size, scanWindow))
+	var want, sum uint32
+	for done := int64(0); done < size; {
+		n, err := file.ReadAt(buf[:min(int64(len(buf)), size-done)], int64(at)+done)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return false, err
+		}
+		part := buf[:n]
+		if done == 0 {
+			if n < record.BatchOverhead {
+				return false, nil
+			}
+			want, part = binary.BigEndian.Uint32(part[sumAt:]), part[covered:]
+		}
+		if n == 0 {
+			return false, nil
+		}
+		sum = crc32.Update(sum, castagnoli, part)
+		done += int64(n)
+	}
+	return sum == want, nil
 }
 
 func (s *Scanner) damage(why string) bool {
@@ -138,11 +184,15 @@ type Chain struct {
 	Epoch record.Epoch  // lowest leader epoch
 	Last  record.Epoch  // highest, where Bound
 	Bound bool
+	Ends  record.Offset // last offset of the next batch, as an index says; 0: none does
+	heads *heads        // what the neighbours cannot tell, or nil
 }
 
 // Accept says why b cannot stand here, or "" and moves on behind it.
 func (c *Chain) Accept(b *record.Batch) string {
 	switch {
+	case c.Ends > 0 && b.LastOffset() != c.Ends:
+		return fmt.Sprintf("batch ends at offset %d where the index says %d", b.LastOffset(), c.Ends)
 	case c.Exact && b.BaseOffset != c.Next:
 		return fmt.Sprintf("base offset is %d, expected %d", b.BaseOffset, c.Next)
 	case b.BaseOffset < c.Next:
@@ -152,8 +202,22 @@ func (c *Chain) Accept(b *record.Batch) string {
 	case c.Bound && b.LeaderEpoch > c.Last:
 		return fmt.Sprintf("leader epoch %d is above %d, the last of the segment", b.LeaderEpoch, c.Last)
 	}
-	c.Next = b.NextOffset()
-	c.Exact = c.Dense
 	c.Epoch = b.LeaderEpoch
+	c.goOn(b.NextOffset())
 	return ""
+}
+
+// acceptAt is Accept for the batch at a position.
+func (c *Chain) acceptAt(b *record.Batch, at record.Pos) string {
+	if c.heads != nil {
+		if why := c.heads.refuse(b, at); why != "" {
+			return why
+		}
+	}
+	return c.Accept(b)
+}
+
+// goOn expects offset next, behind a batch or a hole.
+func (c *Chain) goOn(next record.Offset) {
+	c.Next, c.Exact, c.Ends = next, c.Dense, 0
 }

@@ -26,17 +26,19 @@ type Options struct {
 //
 // Locking. finishMu comes before openMu, and that before Files.mu; none is on the
 // path of a read that finds the file open. Finish and Remove hold finishMu, so
-// that files which are gone do not come back.
+// that files which are gone do not come back. syncMu is a leaf, held across a sync.
 //
 //	field            guarded by   written by
-//	fs, files, dir, base, opt, mark   (immutable)   Create, Open…
+//	fs, files, dir, base, opt, mark, before   (immutable)   Create, Open…
 //	size, next, maxTimestamp, firstTimestamp, firstAppend, lastAppend,
-//	firstEpoch, lastEpoch, headerSum, dense   atomic   the appender
-//	visible          atomic       the publisher
-//	synced, failed   atomic       Sync
+//	firstEpoch, lastEpoch, turns, headerSum, dense   atomic   the appender
+//	visible          atomic, rising   the publisher
+//	synced           atomic       syncHandle (under syncMu)
+//	failed           atomic, set once   Append, syncHandle
 //	active           atomic       Create, activeIndex; nil once indexed by file
 //	seal             atomic, set once   Finish, Open
 //	sealing          atomic       Roll
+//	heads            atomic       headsOf (under openMu)
 //	open             atomic       pin, drop
 //	removed          atomic, set once   Remove
 type Segment struct {
@@ -57,6 +59,7 @@ type Segment struct {
 	firstEpoch     atomic.Int32
 	lastEpoch      atomic.Int32
 	headerSum      atomic.Uint32
+	turns          atomic.Pointer[[]EpochStart] // epochs that began since the segment was taken up
 	dense          atomic.Bool
 	failed         atomic.Pointer[error]
 
@@ -64,8 +67,11 @@ type Segment struct {
 	active atomic.Pointer[index.Active]
 	seal   atomic.Pointer[Seal]
 	mark   *index.Mark // of the active index on disk, to resume it by
+	before State       // as the segment was taken up, without its index
+	heads  atomic.Pointer[heads]
 
 	finishMu sync.Mutex
+	syncMu   sync.Mutex
 
 	openMu  sync.Mutex
 	open    atomic.Pointer[handle]
@@ -130,6 +136,7 @@ func OpenSealed(fsys vfs.FS, files *Files, dir string, seal Seal, opt Options) *
 	s.lastEpoch.Store(int32(seal.LastEpoch))
 	s.headerSum.Store(seal.HeaderSum)
 	s.dense.Store(seal.Dense)
+	s.before = s.state()
 	s.seal.Store(&seal)
 	s.sealed.Store(true)
 	return s
@@ -179,6 +186,7 @@ func (s *Segment) restore(st State) {
 	s.lastEpoch.Store(int32(st.LastEpoch))
 	s.headerSum.Store(st.HeaderSum)
 	s.dense.Store(st.Dense)
+	s.before = s.state()
 }
 
 // state is the segment as it stands, without its index. For the appender.

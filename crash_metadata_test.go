@@ -1,0 +1,252 @@
+package varve_test
+
+import (
+	"bytes"
+	"errors"
+	"path"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/varvelog/varve"
+	"github.com/varvelog/varve/internal/vfs"
+)
+
+const copySuffix = ".copy"
+
+func isMetadata(file string) bool {
+	switch strings.TrimSuffix(path.Base(file), copySuffix) {
+	case "FORMAT", "topic.json", "partition.json":
+		return true
+	}
+	return false
+}
+
+func metadataFiles(disk *vfs.Mem) (list []string) {
+	for _, f := range disk.Files() {
+		if isMetadata(f) {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// ids are what tells a topic from another.
+func ids(e *varve.Engine) map[string]string {
+	all := map[string]string{}
+	for _, t := range e.Topics() {
+		all[t.Name()] = t.ID().String()
+		for _, c := range t.Config() {
+			all[t.Name()] += " " + c.Key + "=" + c.Value
+		}
+	}
+	return all
+}
+
+// TestMetadataSurvivesDamage spoils every file of metadata in every way, flips
+// included: nothing is lost, the log names the file, and what was damaged is as it
+// was before. The copy of a log start is not read after a clean stop, and so not
+// mended before the next start that is not.
+func TestMetadataSurvivesDamage(t *testing.T) {
+	clean, unclean, _ := filled(t)
+	for name, disk := range map[string]*vfs.Mem{"clean": clean, "after a crash": unclean} {
+		t.Run(name, func(t *testing.T) {
+			e, _ := openOn(t, disk.Clone())
+			want, wantIDs := ask(t, e), ids(e)
+			mustClose(t, e)
+			check := func(t *testing.T, what, file string, m *vfs.Mem) {
+				t.Helper()
+				before, _ := disk.ReadFile(file)
+				e, logged := openOn(t, m)
+				defer mustClose(t, e)
+				if got := ask(t, e); !reflect.DeepEqual(got, want) {
+					t.Fatalf("%s %s: %s", file, what, difference(got, want))
+				}
+				if got := ids(e); !reflect.DeepEqual(got, wantIDs) {
+					t.Fatalf("%s %s: topics are %v, they were %v", file, what, got, wantIDs)
+				}
+				if name == "clean" && strings.Contains(file, "partition.json") {
+					return
+				}
+				if logged.first(strings.TrimSuffix(file, copySuffix)) == "" {
+					t.Fatalf("%s %s: the log does not name it:\n%s", file, what, logged.buf.String())
+				}
+				after, err := m.ReadFile(file)
+				if strings.HasPrefix(file, "FORMAT") { // counts the starts
+					before, _ = m.ReadFile("FORMAT")
+					if file == "FORMAT" {
+						before, _ = m.ReadFile("FORMAT.copy")
+					}
+				}
+				if err != nil || !bytes.Equal(after, before) {
+					t.Fatalf("%s %s: it is not whole again: %s (%v), it was %s", file, what, after, err, before)
+				}
+			}
+			step := int64(1)
+			if testing.Short() {
+				step = 97
+			}
+			for _, file := range metadataFiles(disk) {
+				for _, h := range harms(nil) {
+					if h.name == "of an earlier stop" {
+						continue
+					}
+					m := disk.Clone()
+					h.do(m, file)
+					check(t, h.name, file, m)
+				}
+				data, err := disk.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for bit := int64(0); bit < int64(len(data))*8; bit += step {
+					m := disk.Clone()
+					if err := m.FlipBit(file, bit); err != nil {
+						t.Fatal(err)
+					}
+					check(t, "flipped", file, m)
+				}
+			}
+		})
+	}
+}
+
+// Damage to both copies is not guessed about: what they speak of refuses to serve
+// and says why, everything else serves, no file of data is touched, and one copy
+// brought back brings all of it back.
+func TestBothCopiesDamagedIsLoud(t *testing.T) {
+	clean, unclean, _ := filled(t)
+	for name, disk := range map[string]*vfs.Mem{"clean": clean, "after a crash": unclean} {
+		for _, how := range []string{"garbage", "empty", "missing"} {
+			for _, file := range []string{"topics/a/topic.json", "topics/a/0/partition.json", "FORMAT"} {
+				t.Run(strings.Join([]string{name, how, strings.ReplaceAll(file, "/", " ")}, " "), func(t *testing.T) {
+					e, _ := openOn(t, disk.Clone())
+					want := ask(t, e)
+					mustClose(t, e)
+					m := disk.Clone()
+					for _, f := range []string{file, file + copySuffix} {
+						spoil(t, m, f, how)
+					}
+					before := dataFiles(t, m)
+					e, logged, err := tryOpenOn(m)
+					switch {
+					case file == "FORMAT" && how == "missing":
+						// The topics say whose directory it is.
+						if err != nil {
+							t.Fatal(err)
+						}
+						if got := ask(t, e); !reflect.DeepEqual(got, want) {
+							t.Error(difference(got, want))
+						}
+						mustClose(t, e)
+						return
+					case file == "FORMAT":
+						if err == nil || !strings.Contains(err.Error(), "FORMAT") {
+							t.Errorf("the error does not name the file: %v", err)
+						}
+					case strings.HasSuffix(file, "topic.json"):
+						if _, err := e.Topic("a"); err == nil || !strings.Contains(err.Error(), "topic.json") {
+							t.Errorf("the error does not name the file: %v", err)
+						}
+						if _, err := e.CreateTopic("a", varve.TopicConfig{}); !errors.Is(err, varve.ErrTopicExists) {
+							t.Errorf("a topic is made in its place: %v", err)
+						}
+					case name == "clean": // the checkpoint has it, and is believed
+						if got := ask(t, e); !reflect.DeepEqual(got, want) {
+							t.Error(difference(got, want))
+						}
+					default:
+						topic, err := e.Topic("a")
+						if err != nil {
+							t.Fatal(err)
+						}
+						p, _ := topic.Partition(0)
+						if p.Err() == nil || !strings.Contains(p.Err().Error(), "partition.json") {
+							t.Errorf("the error does not name the file: %v", p.Err())
+						}
+					}
+					if err == nil {
+						rest := ask0(t, e)
+						for part, a := range rest {
+							if !reflect.DeepEqual(a, want[part]) {
+								t.Errorf("%s: %s", part, difference(answers{part: a}, answers{part: want[part]}))
+							}
+						}
+						if name != "clean" || !strings.Contains(file, "partition") {
+							if logged.first("level=ERROR") == "" {
+								t.Error("the log says nothing of it")
+							}
+						}
+						mustClose(t, e)
+					}
+					for f, data := range dataFiles(t, m) {
+						if !bytes.HasPrefix(data, before[f]) {
+							t.Errorf("%s was changed", f)
+						}
+					}
+					for f := range before {
+						if _, err := m.Stat(f); err != nil {
+							t.Errorf("%s: %v", f, err)
+						}
+					}
+					good, _ := disk.ReadFile(file)
+					if err := m.WriteFile(file, good); err != nil {
+						t.Fatal(err)
+					}
+					e, _ = openOn(t, m)
+					if got := ask(t, e); !reflect.DeepEqual(got, want) {
+						t.Errorf("one copy was brought back: %s", difference(got, want))
+					}
+					mustClose(t, e)
+				})
+			}
+		}
+	}
+}
+
+func spoil(t *testing.T, m *vfs.Mem, file, how string) {
+	t.Helper()
+	var err error
+	switch how {
+	case "garbage":
+		err = m.WriteFile(file, []byte("garbage"))
+	case "empty":
+		err = m.WriteFile(file, nil)
+	case "missing":
+		err = m.Remove(file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func dataFiles(t *testing.T, m *vfs.Mem) map[string][]byte {
+	all := map[string][]byte{}
+	for _, f := range m.Files() {
+		if strings.HasSuffix(f, ".log") {
+			data, err := m.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[f] = data
+		}
+	}
+	return all
+}
+
+// ask0 asks only the partitions that serve.
+func ask0(t *testing.T, e *varve.Engine) answers {
+	all := answers{}
+	for _, topic := range e.Topics() {
+		for i := range topic.Partitions() {
+			p, err := topic.Partition(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Err() == nil {
+				all[bookName(p)] = askPartition(t, p)
+			}
+		}
+	}
+	return all
+}

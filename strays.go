@@ -1,0 +1,59 @@
+package varve
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/varvelog/varve/internal/twin"
+)
+
+// nameStrays names in the log what is in a directory of the engine and was not put
+// there by it. It is left alone, except for a file that was being made when an
+// engine stopped.
+func (e *Engine) nameStrays(dir string, ours func(name string, isDir bool) bool) error {
+	entries, err := e.fs.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range entries {
+		name, path := f.Name(), dir+"/"+f.Name()
+		if dir == "." {
+			path = name
+		}
+		made := strings.TrimSuffix(name, twin.TmpSuffix)
+		switch {
+		case ours(name, f.IsDir()):
+		case made != name && f.Type().IsRegular() && ours(made, false):
+			if err := e.fs.Remove(path); err != nil {
+				e.log.Warn("cannot remove a leftover", "path", e.fs.Path(path), "err", err)
+			}
+		default:
+			e.log.Warn("ignoring what does not belong into a data directory", "path", e.fs.Path(path))
+		}
+	}
+	return nil
+}
+
+// inRoot says whether the engine gives a name in the data directory.
+func inRoot(name string, isDir bool) bool {
+	switch name {
+	case lockName, formatName, formatName + twin.CopySuffix, checkpointName, cleanName:
+		return !isDir
+	case topicsName, "lost+found":
+		return isDir
+	}
+	return false
+}
+
+// inTopic says whether the engine gives a name in the directory of a topic of so
+// many partitions.
+func inTopic(partitions int) func(name string, isDir bool) bool {
+	return func(name string, isDir bool) bool {
+		switch name {
+		case topicFile, topicFile + twin.CopySuffix:
+			return !isDir
+		}
+		n, err := strconv.Atoi(name)
+		return isDir && err == nil && n >= 0 && n < partitions && strconv.Itoa(n) == name
+	}
+}
