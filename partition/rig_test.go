@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/varvelog/varve/internal/vfs"
@@ -42,6 +43,7 @@ type rig struct {
 	logged lines
 
 	commits, drains, tidies int           // asked for and not done
+	full                    bool          // the disk may be full: work that is tried again may fail
 	settled                 bool          // no change of level is under way
 	opened                  record.Offset // log end when it was opened
 	dead                    bool          // the power is off: every call to the disk fails
@@ -158,7 +160,7 @@ func (r *rig) tidy() {
 // allow takes an error for what it should be, the power that is off.
 func (r *rig) allow(what string, err error) bool {
 	r.t.Helper()
-	if err != nil && !r.dead {
+	if err != nil && !r.dead && !(r.full && errors.Is(err, syscall.ENOSPC)) {
 		r.t.Errorf("%s: %v", what, err)
 	}
 	return err == nil
@@ -254,8 +256,6 @@ func (r *rig) collect(drained bool) {
 		}
 		if s.Err == nil {
 			r.enter(s)
-		} else if !r.dead {
-			r.t.Logf("refused: %v", s.Err)
 		}
 		if !s.told {
 			rest = append(rest, s)

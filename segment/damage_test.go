@@ -431,4 +431,3 @@ func TestBitsFlippedOnTheWayAreNoticed(t *testing.T) {
 		s.Close()
 	}
 }
-
