@@ -102,16 +102,6 @@ func (l *Log) after(off record.Offset) *segment.Segment {
 	return next
 }
 
-// before is the last segment whose base is below off.
-func (l *Log) before(off record.Offset) *segment.Segment {
-	var last *segment.Segment
-	l.view.Load().DescendLessOrEqual(item{base: off - 1}, func(it item) bool {
-		last = it.seg
-		return false
-	})
-	return last
-}
-
 // segments lists all segments, oldest first.
 func (l *Log) segments() []*segment.Segment {
 	view := l.view.Load()
