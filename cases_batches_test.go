@@ -262,10 +262,20 @@ func TestFinishedBatchIsCopiedAndStoredAsItCame(t *testing.T) {
 	for i, codec := range []record.Codec{record.None, record.Gzip, record.Snappy, record.LZ4, record.Zstd} {
 		recs := []varve.Record{dated(int64(i), "%s", noise(i, 300)), dated(int64(i), "b")}
 		raw := batchOf(record.BatchOptions{Codec: codec}, recs...)
+		right := slices.Clone(raw)
+		record.SetMaxTimestamp(raw, 1<<40) // which the log puts right, in its own copy
 		given := slices.Clone(raw)
 		off, err := p.PublishBatch(context.Background(), raw)
 		if err != nil {
 			t.Fatal(err)
+		}
+		// Publishes that come after do not write into the caller's bytes either.
+		for k := range 8 {
+			rec := dated(9, "%s", noise(k, 100_000))
+			r.publish(p, rec)
+		}
+		if !bytes.Equal(raw, given) {
+			t.Errorf("%s: the caller's bytes have changed", codec)
 		}
 		clear(raw)
 		recs[0].Timestamp, recs[1].Timestamp = int64(i), int64(i)
@@ -274,8 +284,8 @@ func TestFinishedBatchIsCopiedAndStoredAsItCame(t *testing.T) {
 			t.Fatal(err)
 		}
 		b, err := rd.NextBatch(context.Background())
-		if err != nil || b.BaseOffset != off || !bytes.Equal(b.Bytes()[leaderEpochAt+4:], given[leaderEpochAt+4:]) {
-			t.Errorf("%s: stored is\n%x\ngiven was\n%x", codec, b.Bytes(), given)
+		if err != nil || b.BaseOffset != off || !bytes.Equal(b.Bytes()[leaderEpochAt+4:], right[leaderEpochAt+4:]) {
+			t.Errorf("%s: stored is\n%x\ngiven was\n%x", codec, b.Bytes(), right)
 		}
 		if rd.Offset(0) != off+2 {
 			t.Errorf("%s: the reader goes on at %d, want %d", codec, rd.Offset(0), off+2)

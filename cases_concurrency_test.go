@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"github.com/varvelog/varve"
+	"github.com/varvelog/varve/internal/vfs"
+	"github.com/varvelog/varve/partition"
+	"github.com/varvelog/varve/record"
 )
 
 // A reader that waits at the end is given the next record, however many rolls
@@ -54,6 +57,47 @@ func TestParkedReaderCrossesIdleRolls(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Who parks when there is something new already is not left waiting for more: a
+// publish between the look and the parking wakes nobody. A log that is closed has
+// nobody waiting.
+func TestParkingTooLateDoesNotWait(t *testing.T) {
+	disk := vfs.NewMem()
+	if err := disk.Mkdir("p"); err != nil {
+		t.Fatal(err)
+	}
+	b := openBare(t, disk, nil, false)
+	b.add(batchAt(0, 3, 1, []byte("x")), false)
+	w := partition.NewWaiter()
+	signalled := func() bool {
+		select {
+		case <-w.C:
+			return true
+		default:
+			return false
+		}
+	}
+	for seen := range record.Offset(3) {
+		if b.Park(w, seen) {
+			t.Errorf("parked behind %d with the end at 3", seen)
+		}
+	}
+	signalled()
+	if !b.Park(w, 3) || signalled() {
+		t.Error("at the end there is something new, or a signal without a reason")
+	}
+	b.add(batchAt(0, 1, 1, []byte("x")), false)
+	if !signalled() {
+		t.Error("a publish does not wake who is parked")
+	}
+	if !b.Park(w, 4) {
+		t.Error("at the end there is something new")
+	}
+	b.stop()
+	if !signalled() || b.Park(w, 4) {
+		t.Error("a stop does not wake who is parked, or lets somebody park")
 	}
 }
 

@@ -130,6 +130,61 @@ func TestWorkOnADeletedTopicTouchesNoOther(t *testing.T) {
 	}
 }
 
+// A checkpoint that is under way when a topic is deleted comes to an end, though
+// the topic has segments that nobody will finish any more.
+func TestDeletionDuringACheckpoint(t *testing.T) {
+	tidying := newValve(func(op vfs.Op) bool {
+		return op.Kind == vfs.OpCreate && strings.HasPrefix(op.Name, "topics/t/0/") && strings.HasSuffix(op.Name, ".timeindex")
+	})
+	checkpointing := newValve(func(op vfs.Op) bool { // of the topic in front of t
+		return op.Kind == vfs.OpCreate && strings.HasPrefix(op.Name, "topics/a/0/") && strings.HasSuffix(op.Name, ".index")
+	})
+	close(checkpointing.gate)
+	r := newRig(t, background, func(r *rig) {
+		r.rule = func(op vfs.Op) vfs.Fault {
+			if f := tidying.rule(op); f.Block != nil {
+				return f
+			}
+			return checkpointing.rule(op)
+		}
+	})
+	r.topic("a", 1, "retention.ms=-1", "index.interval.bytes=1")
+	r.topic("t", 1, "retention.ms=-1", "segment.bytes=150", "index.interval.bytes=1")
+	tidying.shut.Store(true)
+	for i := range 9 {
+		r.publish(r.part("t", 0), text("%d", i))
+	}
+	<-tidying.reached
+	checkpointing.shut.Store(true)
+	for i := range 3 {
+		r.publish(r.part("a", 0), text("%d", i))
+	}
+	<-checkpointing.reached // the checkpoint comes to t next, and waits for the tidying
+	give()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := r.engine.DeleteTopic("t"); err != nil {
+			t.Errorf("delete: %v", err)
+		}
+		r.forget("t")
+	})
+	give()
+	close(tidying.gate)
+	wg.Wait()
+	closed := make(chan error, 1)
+	go func() { closed <- r.engine.Close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			t.Errorf("close: %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the checkpoint does not end")
+	}
+	r.engine = nil
+	r.open()
+}
+
 // Deletion beside publishers, readers, trims and retention, over and over under
 // one name: nothing crashes, the new topic is empty and another one, nothing is
 // left behind (KAFKA-13403, redpanda-data/redpanda#4003, liftbridge-io/liftbridge#299).

@@ -97,6 +97,48 @@ func TestOffsetsOutliveTotalDeletion(t *testing.T) {
 	}
 }
 
+// After everything is gone the next offset does not hang on a file of records, nor
+// on the checkpoint: whatever of them is lost, it is not given out again
+// (nats-io/nats-server#6881).
+func TestOffsetsOutliveTheFiles(t *testing.T) {
+	for _, lose := range [][]string{{".log"}, {".log", "clean"}, {".log", "clean", "checkpoint"}, {"clean", "checkpoint"}, {".log", "seals", "clean", "checkpoint"}} {
+		for name, empty := range map[string]func(r *rig, p *varve.Partition){
+			"trimmed": func(_ *rig, p *varve.Partition) {
+				if _, err := p.Trim(p.End()); err != nil {
+					t.Error(err)
+				}
+			},
+			"expired": func(r *rig, _ *varve.Partition) {
+				r.advance(48 * time.Hour)
+				r.retain()
+			},
+		} {
+			r := newRig(t, background)
+			p := r.one("retention.ms=3600000", "segment.bytes=300")
+			for i := range 20 {
+				r.publish(p, text("%d", i))
+			}
+			empty(r, p)
+			r.close()
+			for _, file := range r.disk.Files() {
+				if slices.ContainsFunc(lose, func(suffix string) bool { return strings.HasSuffix(file, suffix) }) {
+					if err := r.disk.Remove(file); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			r.open()
+			p = r.part("t", 0)
+			if p.Start() != 20 || p.End() != 20 {
+				t.Errorf("%s, without %q: there is [%d, %d), want [20, 20)", name, lose, p.Start(), p.End())
+			}
+			if off := r.publish(p, text("next")); off != 20 {
+				t.Errorf("%s, without %q: the next record is at %d, want 20", name, lose, off)
+			}
+		}
+	}
+}
+
 func segmentFiles(disk *vfs.Mem, dir string) []string {
 	return slices.DeleteFunc(disk.Files(), func(name string) bool {
 		return !strings.HasPrefix(name, dir+"/") || !strings.HasSuffix(name, ".log")

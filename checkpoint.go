@@ -134,16 +134,19 @@ func (c *checkpointFile) encode() []byte {
 
 // save replaces the checkpoint. What it says is on stable storage already.
 func (c *checkpointFile) save(fsys vfs.FS, logs map[logKey]partition.Checkpoint) error {
-	c.generation++
-	c.logs = logs
+	next := checkpointFile{generation: c.generation + 1, starts: c.starts, logs: logs}
 	const tmp = checkpointName + ".tmp"
-	if err := writeSynced(fsys, tmp, c.encode()); err != nil {
+	if err := writeSynced(fsys, tmp, next.encode()); err != nil {
 		return fmt.Errorf("write the checkpoint: %w", err)
 	}
 	if err := fsys.Rename(tmp, checkpointName); err != nil {
 		return err
 	}
-	return fsys.SyncDir(".")
+	if err := fsys.SyncDir("."); err != nil {
+		return err
+	}
+	*c = next
+	return nil
 }
 
 // markClean is the last write of a clean stop.

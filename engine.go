@@ -22,12 +22,14 @@ import (
 // Engine is an open data directory: its topics, and the goroutines that work for
 // them.
 //
-// Locking. catalogMu before mu. Neither is taken by a publish or a read.
+// Locking. catalogMu before checkpointMu, and these and retentionMu before mu. None
+// is taken by a publish or a read.
 //
 //	field               guarded by   written by
 //	fs, opt, log, env, workers, cache, lock   (immutable)   Open
 //	topics, broken      mu           Open, create, delete
 //	catalogMu           (a lock)     held for the length of a create, alter, delete
+//	retentionMu         (a lock)     held for the length of a pass of retention
 //	checkpoint          checkpointMu the janitor, Close
 //	closed              mu           Close
 type Engine struct {
@@ -47,6 +49,7 @@ type Engine struct {
 	broken    map[string]error // topic directories that cannot be opened
 	closed    bool
 
+	retentionMu  sync.Mutex
 	checkpointMu sync.Mutex
 	checkpoint   checkpointFile
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -150,5 +152,56 @@ func TestClosedEngine(t *testing.T) {
 		if err := call(); !errors.Is(err, varve.ErrClosed) {
 			t.Errorf("%s after Close: %v", name, err)
 		}
+	}
+}
+
+// A callback may ask the partition anything: no lock is held while it runs, also
+// when the disk has just failed the partition.
+func TestCallbacksMayAskThePartition(t *testing.T) {
+	for name, kind := range map[string]vfs.OpKind{"sync fails": vfs.OpSync, "cut back fails": vfs.OpTruncate, "all goes well": vfs.OpLink} {
+		t.Run(name, func(t *testing.T) {
+			failing := false
+			disk := vfs.NewFaulty(vfs.NewMem(), func(op vfs.Op) vfs.Fault {
+				if failing && strings.HasSuffix(op.Name, ".log") && (op.Kind == kind || kind == vfs.OpTruncate && op.Kind == vfs.OpWrite) {
+					return vfs.Fault{Err: syscall.EIO}
+				}
+				return vfs.Fault{}
+			})
+			e, err := varve.OpenFS(disk, quiet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			topic, err := e.CreateTopic("t", varve.TopicConfig{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := topic.Partition(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := p.Publish(context.Background(), varve.Record{Value: []byte("first")}); err != nil {
+				t.Fatal(err)
+			}
+			failing = true
+			told := make(chan struct{})
+			pub := topic.Publisher(varve.PublisherOptions{})
+			for range 3 {
+				err := pub.PublishAsync(context.Background(), varve.Record{Value: []byte("x")}, func(varve.Place, error) {
+					p.Stats()
+					if _, err := p.Trim(0); err != nil {
+						t.Error(err)
+					}
+					topic.Config()
+					told <- struct{}{}
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 3 {
+				<-told
+			}
+		})
 	}
 }

@@ -167,6 +167,8 @@ func (e *Engine) RunRetention() error {
 	if closed {
 		return ErrClosed
 	}
+	e.retentionMu.Lock() // two passes would each make the room that is missing
+	defer e.retentionMu.Unlock()
 	logs := e.logs()
 	var errs []error
 	for _, l := range logs {
@@ -198,7 +200,7 @@ func (e *Engine) keepBudget(logs []*partition.Log) error {
 		if n == 0 {
 			continue
 		}
-		removed, err := logs[i].RemoveFirst(n)
+		removed, err := logs[i].RemoveBelow(facts[i][n-1].Next)
 		if err != nil {
 			errs = append(errs, err)
 		}

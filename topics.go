@@ -226,6 +226,7 @@ func (e *Engine) DeleteTopic(name string) error {
 	}
 	gone := topicsName + "/" + deletedPrefix + t.id.String()
 	if err := e.fs.Rename(topicDir(name), gone); err != nil {
+		e.takeBack(name)
 		return fmt.Errorf("delete topic %s: %w", name, err)
 	}
 	if err := e.fs.SyncDir(topicsName); err != nil {
@@ -235,6 +236,22 @@ func (e *Engine) DeleteTopic(name string) error {
 		e.log.Warn("cannot remove the files of a deleted topic, trying again at the next start", "topic", name, "err", err)
 	}
 	return nil
+}
+
+// takeBack opens a topic again that was closed and could not be deleted. Who had
+// it before has to ask for it again.
+func (e *Engine) takeBack(name string) {
+	e.checkpointMu.Lock()
+	defer e.checkpointMu.Unlock()
+	t, err := e.loadTopic(name, false)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err != nil {
+		e.broken[name] = err
+		e.log.Error("cannot open a topic", "topic", name, "err", err)
+		return
+	}
+	e.topics[name] = t
 }
 
 // loadTopics opens what is under topics/.

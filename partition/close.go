@@ -69,9 +69,7 @@ func (l *Log) Close() (Checkpoint, error) {
 func (l *Log) Abandon() {
 	l.gone.Store(true)
 	l.stop()
-	l.syncMu.Lock()
-	l.acks.fail(ErrClosed)
-	l.syncMu.Unlock()
+	l.SyncRound() // after one that is under way; it finds the log gone, and says so to who waits
 	l.release()
 }
 

@@ -26,8 +26,10 @@
 // Appends queue up; whoever finds nobody at work becomes the appender and writes
 // for all that wait, with one write. Readers take no lock: they load the
 // published end, then the segments, and return nothing at or above that end.
-// Locks are taken in the order syncMu, appendMu, listMu; none of them is held
-// across a call of Append.Done, and only syncMu across a sync.
+// Locks are taken in the order syncMu, appendMu, listMu. Append.Done is called with
+// none of them held. Only syncMu, trimMu and tidyMu are held across a sync: no append
+// and no read waits for one, but for the first append to a new segment of a topic of
+// level fsync.
 //
 // # What it does not do
 //

@@ -162,13 +162,14 @@ func (l *Log) Failed() error {
 	return nil
 }
 
-// fail makes the log read-only and tells everybody who waits for durability.
+// fail makes the log read-only. Those who wait for durability are told by a round
+// of the journal, because locks may be held here.
 func (l *Log) fail(cause error) {
 	err := fmt.Errorf("%s: %w: %w", l.name, ErrReadOnly, cause)
 	if l.failed.CompareAndSwap(nil, &err) {
 		l.log.Error("partition is read-only until the engine is opened again", "partition", l.name, "err", cause)
 	}
-	l.acks.fail(l.Failed())
+	l.env.Journal.Commit(l)
 }
 
 // noteFailure makes the log read-only if the segment is.

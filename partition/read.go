@@ -38,10 +38,10 @@ func (l *Log) Read(buf []byte, most int, from record.Offset, c *Cursor) (segment
 			return segment.Chunk{}, nil
 		}
 		seg, pos := l.place(from, &at)
-		if seg == nil {
-			return segment.Chunk{}, l.hole(from, end)
-		}
 		if err := l.gapBefore(seg, from, end); err != nil {
+			if l.Start() > from {
+				continue // it went while we looked for it
+			}
 			return segment.Chunk{}, err
 		}
 		chunk, err := seg.Read(buf, most, max(from, seg.Base()), end, pos)
@@ -77,9 +77,12 @@ func (l *Log) place(from record.Offset, c *Cursor) (*segment.Segment, record.Pos
 	return l.locate(from), -1
 }
 
-// gapBefore reports the offsets from from up to the segment that should be in
-// front of seg, in a log that has no gaps.
+// gapBefore reports the offsets from from up to seg, the first segment there is
+// behind them, in a log that has no gaps.
 func (l *Log) gapBefore(seg *segment.Segment, from, end record.Offset) error {
+	if seg == nil {
+		return l.hole(from, end)
+	}
 	if l.sparse.Load() || seg.Base() <= from {
 		return nil
 	}

@@ -145,7 +145,9 @@ func (r *rig) drain() {
 func (r *rig) sync() {
 	if r.commits > 0 {
 		r.commits = 0
-		r.allow("sync", r.log.SyncRound())
+		if err := r.log.SyncRound(); r.log.Failed() == nil { // a log that failed says so to who waits
+			r.allow("sync", err)
+		}
 	}
 	r.collect(false)
 }

@@ -14,35 +14,43 @@ import (
 //
 // A failed round is not tried again: the log is read-only from then on.
 func (l *Log) SyncRound() error {
-	l.syncMu.Lock()
-	defer l.syncMu.Unlock()
-	err := l.Failed()
-	if err == nil && l.gone.Load() {
-		err = ErrClosed
-	}
+	end, err := l.round()
 	if err != nil {
 		l.acks.fail(err)
 		return err
+	}
+	l.acks.reached(end)
+	return nil
+}
+
+// round is SyncRound but for the acknowledgements, for which no lock may be held.
+func (l *Log) round() (end record.Offset, err error) {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	switch {
+	case l.Failed() != nil:
+		return 0, l.Failed()
+	case l.gone.Load():
+		return 0, ErrClosed
 	}
 	r := l.beginRound()
 	for _, s := range r.segments {
 		if err := s.Sync(); err != nil && !segment.IsRemoved(err) {
 			l.fail(fmt.Errorf("%s: %w", s.Path(), err))
-			return l.Failed()
+			return 0, l.Failed()
 		}
 	}
 	if err := l.syncNames(r.names); err != nil {
 		l.fail(err)
-		return l.Failed()
+		return 0, l.Failed()
 	}
 	for i, s := range r.segments {
 		s.Show(r.ends[i])
 	}
 	raise(&l.durable, int64(r.end))
 	l.publish(r.end)
-	l.acks.reached(r.end)
 	l.stats.syncRounds.Add(1)
-	return nil
+	return r.end, nil
 }
 
 // round is what one SyncRound covers.

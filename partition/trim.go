@@ -74,14 +74,19 @@ func (l *Log) Retain() (int, error) {
 	return l.removeFirst(facts, n)
 }
 
-// RemoveFirst removes the n oldest segments, for a budget that spans logs.
-func (l *Log) RemoveFirst(n int) (int, error) {
+// RemoveBelow removes the segments in front of an offset, but for the active one:
+// for a budget that spans logs. It returns how many went.
+func (l *Log) RemoveBelow(end record.Offset) (int, error) {
 	l.trimMu.Lock()
 	defer l.trimMu.Unlock()
 	if l.closed.Load() {
 		return 0, nil
 	}
-	return l.removeFirst(l.Facts(), n)
+	facts, n := l.Facts(), 0
+	for n < len(facts)-1 && facts[n].Next <= end {
+		n++
+	}
+	return l.removeFirst(facts, n)
 }
 
 func (l *Log) removeFirst(facts []retention.Segment, n int) (int, error) {

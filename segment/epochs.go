@@ -28,6 +28,12 @@ func (s *Segment) AppendEpochs(e []EpochStart) []EpochStart {
 		return e
 	}
 	defer h.unpin()
+	if x := s.headsOf(h.file); x != nil && x.epochs != nil {
+		for _, turn := range x.epochs {
+			add(turn.Epoch, turn.Start)
+		}
+		return e
+	}
 	w := s.walk(h, s.Size())
 	w.Batch = func(b *record.Batch, _ record.Pos) bool {
 		add(b.LeaderEpoch, b.BaseOffset)

@@ -25,8 +25,9 @@ const (
 // found by reading all headers of a file once and holding them against the
 // checksum that is kept of them outside the file.
 type heads struct {
-	epochs  []EpochStart // where each leader epoch begins, exactly; nil: not known
-	damaged record.Pos   // of a batch whose header is not what was written; -1: none
+	epochs  []EpochStart    // where each leader epoch begins, exactly; nil: not known
+	damaged record.Pos      // of a batch whose header is not what was written; -1: none
+	written [uncovered]byte // that header as it was written
 
 	finished bool          // it is the seal that vouches
 	turns    *[]EpochStart // what Segment.turns was
@@ -34,7 +35,7 @@ type heads struct {
 
 // refuse says why the batch at a position cannot be what was written there.
 func (x *heads) refuse(b *record.Batch, at record.Pos) string {
-	if at == x.damaged {
+	if at == x.damaged && [uncovered]byte(b.Bytes()) != x.written {
 		return "header is not what was written"
 	}
 	if i := sort.Search(len(x.epochs), func(i int) bool { return x.epochs[i].Start > b.BaseOffset }) - 1; i >= 0 {
@@ -144,7 +145,7 @@ func (x *heads) collect(file io.ReaderAt, size record.Pos, bit int) (sum uint32,
 	err = eachHeader(file, size, func(at record.Pos, head []byte) {
 		if bit >= 0 && n == bit/8/uncovered {
 			head[bit/8%uncovered] ^= 1 << (bit % 8)
-			x.damaged = at
+			x.damaged, x.written = at, [uncovered]byte(head)
 		}
 		sum = crc32.Update(sum, castagnoli, head)
 		n++

@@ -125,7 +125,11 @@ func (s *Segment) reindexLocked() (index.Mark, error) {
 		return index.Mark{}, err
 	}
 	defer a.Close()
-	return a.Seal()
+	mark, err := a.Seal()
+	if cause := a.Err(); errors.Is(err, index.ErrIncomplete) && cause != nil {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	return mark, err
 }
 
 // rebuildLocked makes the index anew from the log, over what can be read of it.

@@ -55,7 +55,7 @@ func (s *Segment) Read(buf []byte, most int, from, end record.Offset, at record.
 func (s *Segment) chain(x *heads) Chain {
 	dense := s.dense.Load()
 	return Chain{
-		Next: s.base, Exact: dense, Dense: dense, heads: x,
+		Next: s.base, Until: s.Next(), Exact: dense, Dense: dense, heads: x,
 		Epoch: record.Epoch(s.firstEpoch.Load()), Last: record.Epoch(s.lastEpoch.Load()), Bound: true,
 	}
 }
@@ -204,8 +204,9 @@ func (r *reading) pass(why string) error {
 // walk is one over the segment from its start, up to a position, with the help of
 // its index. For a caller that has h pinned.
 func (s *Segment) walk(h *handle, end record.Pos) Walk {
+	next := s.Next() // before the size, for it is written before it
 	return Walk{
-		File: h.file, End: end, Chain: s.chain(s.headsOf(h.file)), Next: s.Next(),
+		File: h.file, End: end, Chain: s.chain(s.headsOf(h.file)), Next: next, partial: s.Size() != end,
 		entry: func(after record.Pos) (index.Entry, bool) { return s.entryAfter(h, after) },
 	}
 }

@@ -172,8 +172,8 @@ func (s *Segment) Settle(known record.Pos, torn *Torn) error {
 // Roll ends the appends to the segment. It costs nothing: Finish does the work.
 func (s *Segment) Roll() { s.sealed.Store(true) }
 
-// Finish completes a rolled segment: bytes and indexes are made durable, the
-// indexes are from now on read from their files. It returns what is to be kept
+// Finish completes a rolled segment: its bytes are made durable, its
+// indexes complete, and from now on read from their files. It returns what is to be kept
 // of it, or nil and the error. Cut short, it can be done again. A segment that
 // was removed meanwhile needs no finishing: the error then is that of IsRemoved.
 func (s *Segment) Finish() (Seal, error) {

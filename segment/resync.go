@@ -185,8 +185,9 @@ func (r *resync) byIndex() bool {
 }
 
 // bySearch looks at every position behind the damage, and behind the last index
-// entry, for a batch from which on the file is whole. Where the run of batches
-// from one of them breaks off, none inside it is tried: theirs break off as well.
+// entry, for a batch from which on the file is whole. Of a run of batches that
+// breaks off only the last is searched for another beginning: what begins with
+// those before it breaks off as well.
 func (r *resync) bySearch() bool {
 	end := index.Entry{Offset: r.w.Next - 1, Pos: r.w.End}
 	from := max(r.at, r.last) + 1
@@ -201,14 +202,14 @@ func (r *resync) bySearch() bool {
 			pos += record.Pos(n - record.BatchOverhead + 1)
 			continue
 		}
-		first, broke, whole := r.run(at, end)
+		first, last, whole := r.run(at, end)
 		if whole {
 			return r.ends(at, first)
 		}
 		if r.err != nil {
 			return false
 		}
-		pos = max(broke, at+1)
+		pos = last + 1
 	}
 	return false
 }
@@ -235,27 +236,27 @@ func (r *resync) leads(at record.Pos, until index.Entry) bool {
 	return ok
 }
 
-// run is leads that says also with which offset the batches begin, and up to
-// where they are good.
-func (r *resync) run(at record.Pos, until index.Entry) (first record.Offset, broke record.Pos, ok bool) {
+// run is leads that says also with which offset the batches begin, and where the
+// last good one of them is.
+func (r *resync) run(at record.Pos, until index.Entry) (first record.Offset, last record.Pos, ok bool) {
 	chain := r.w.Chain
-	chain.Next, chain.Exact, chain.Ends = r.hole.From+1, false, 0
+	chain.Next, chain.Until, chain.Exact, chain.Ends = r.hole.From+1, r.w.Next, false, 0
 	sc := NewScanner(r.w.File, at, r.w.End)
-	for first = -1; sc.Next(); {
+	first, last = -1, at
+	for sc.Next() {
 		b := sc.Batch()
-		if chain.acceptAt(b, sc.At()) != "" || b.NextOffset() > r.w.Next {
-			return first, sc.At(), false
+		if chain.acceptAt(b, sc.At()) != "" {
+			return first, last, false
 		}
-		if first < 0 {
+		if last = sc.At(); first < 0 {
 			first = b.BaseOffset
 		}
-		if sc.At() >= until.Pos {
-			return first, sc.At(), sc.At() == until.Pos && b.LastOffset() == until.Offset
+		if last >= until.Pos {
+			return first, last, last == until.Pos && b.LastOffset() == until.Offset
 		}
 	}
 	r.note(sc.Err())
-	whole := sc.Err() == nil && (!chain.Dense || chain.Next == r.w.Next)
-	return first, sc.Pos(), whole
+	return first, last, sc.Err() == nil && (!chain.Dense || r.w.partial || chain.Next == r.w.Next)
 }
 
 // batch is the batch at a position, if it checks.

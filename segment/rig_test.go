@@ -26,6 +26,7 @@ type story struct {
 	base    record.Offset
 	opt     Options
 	batches []stored
+	decoded [][]record.Record // of the first batches, kept by firstAt
 }
 
 func newStory(base record.Offset, interval int, dense bool) *story {
@@ -154,6 +155,7 @@ func (st *story) sealed(t testing.TB) (*vfs.Mem, Seal) {
 	s := st.write(t, mem, NewFiles(8))
 	seal := finish(t, s)
 	s.Close()
+	syncNames(t, mem)
 	return mem, seal
 }
 
@@ -170,7 +172,15 @@ func (st *story) active(t testing.TB) (*vfs.Mem, State) {
 		t.Fatal(err)
 	}
 	s.Close()
+	syncNames(t, mem)
 	return mem, state
+}
+
+func syncNames(t testing.TB, mem *vfs.Mem) {
+	t.Helper()
+	if err := mem.SyncDir(dir); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func newDisk(t testing.TB) *vfs.Mem {

@@ -10,8 +10,12 @@ import (
 	"github.com/varvelog/varve/record"
 )
 
-// scanWindow is how much a Scanner reads at a time.
-const scanWindow = 256 << 10
+// A Scanner reads little at first, for it may be after one batch, and more the
+// further it comes.
+const (
+	firstWindow = 16 << 10
+	scanWindow  = 256 << 10
+)
 
 // Damage says where a log file stops making sense.
 type Damage struct {
@@ -36,9 +40,11 @@ type Scanner struct {
 	r    io.ReaderAt
 	pos  record.Pos // of the next batch
 	end  record.Pos
-	buf  []byte // bytes of the file from bufAt on
+	buf  []byte
 	at   record.Pos
 	data []byte // what is left of buf, from pos on
+
+	window int64 // how much to read next time
 
 	batch record.Batch
 	err   error
@@ -80,7 +86,8 @@ func (s *Scanner) Next() bool {
 // when the file has no more to give.
 func (s *Scanner) fill() bool {
 	left := int64(s.end - s.pos)
-	want := min(left, scanWindow)
+	s.window = min(max(2*s.window, firstWindow), scanWindow)
+	want := min(left, s.window)
 	size, err := record.PeekSize(s.data)
 	switch {
 	case err == nil && size > left:
@@ -184,6 +191,7 @@ type Chain struct {
 	Epoch record.Epoch  // lowest leader epoch
 	Last  record.Epoch  // highest, where Bound
 	Bound bool
+	Until record.Offset // no batch goes beyond it; 0: no such limit
 	Ends  record.Offset // last offset of the next batch, as an index says; 0: none does
 	heads *heads        // what the neighbours cannot tell, or nil
 }
@@ -197,6 +205,8 @@ func (c *Chain) Accept(b *record.Batch) string {
 		return fmt.Sprintf("base offset is %d, expected %d", b.BaseOffset, c.Next)
 	case b.BaseOffset < c.Next:
 		return fmt.Sprintf("base offset %d is below %d, the end of the batch before", b.BaseOffset, c.Next)
+	case c.Until > 0 && b.NextOffset() > c.Until:
+		return fmt.Sprintf("last offset %d is beyond that of the segment, %d", b.LastOffset(), c.Until-1)
 	case b.LeaderEpoch < c.Epoch:
 		return fmt.Sprintf("leader epoch %d is below %d, that of the batch before", b.LeaderEpoch, c.Epoch)
 	case c.Bound && b.LeaderEpoch > c.Last:

@@ -28,6 +28,8 @@ type Walk struct {
 	Batch func(b *record.Batch, at record.Pos) bool
 	// Hole is called for each damaged range; false ends the walk. Nil passes on.
 	Hole func(Hole) bool
+	// partial says that the file goes on behind End, up to Next.
+	partial bool
 	// entry finds the first index entry behind a position, where there is an index.
 	entry func(after record.Pos) (index.Entry, bool)
 }

@@ -49,22 +49,33 @@ func examples(t *testing.T, p *page) []example {
 	return found
 }
 
-// undump turns the output form of hexdump -C into bytes.
+// undump turns the output form of hexdump -C into bytes. A line of one star stands
+// for rows like the one before, up to the position of the next.
 func undump(t *testing.T, p *page, b block) []byte {
 	t.Helper()
-	var data []byte
+	var data, last []byte
+	repeat := false
 	for i, line := range strings.Split(b.text, "\n") {
+		if repeat = repeat || line == "*"; line == "*" {
+			continue
+		}
 		text, _, _ := strings.Cut(line, "|")
 		words := strings.Fields(text)
+		if len(words) == 0 {
+			t.Fatalf("%s:%d: an empty line in a dump", p.name, b.line+1+i)
+		}
 		at, err := strconv.ParseInt(words[0], 16, 32)
-		if err != nil || int(at) != len(data) {
+		for repeat && len(last) > 0 && len(data) < int(at) {
+			data = append(data, last...)
+		}
+		if repeat = false; err != nil || int(at) != len(data) {
 			t.Fatalf("%s:%d: position %s, expected %08x", p.name, b.line+1+i, words[0], len(data))
 		}
 		row, err := hex.DecodeString(strings.Join(words[1:], ""))
 		if err != nil {
 			t.Fatalf("%s:%d: %v", p.name, b.line+1+i, err)
 		}
-		data = append(data, row...)
+		data, last = append(data, row...), row
 	}
 	return data
 }
@@ -113,12 +124,14 @@ func number(t *testing.T, e *example, f field) int64 {
 	return n
 }
 
-// says reads bytes in the form in which the value is written: "text", a zigzag
-// varint, a number in hex, or a signed big-endian integer.
+// says reads bytes in the form in which the value is written: "text", spaces, a
+// zigzag varint, a number in hex, or a signed big-endian integer.
 func says(data []byte, form string) (string, error) {
 	switch {
-	case strings.HasPrefix(form, `"`):
-		return strconv.Quote(string(data)), nil
+	case strings.HasPrefix(form, `"`) && strconv.CanBackquote(string(data)):
+		return `"` + string(data) + `"`, nil
+	case form == "spaces":
+		return form, notSpaces(data)
 	case strings.HasPrefix(form, "varint "):
 		v, n := binary.Varint(data)
 		if n != len(data) {
@@ -137,6 +150,13 @@ func says(data []byte, form string) (string, error) {
 	}
 	shift := 64 - 8*len(data)
 	return strconv.FormatInt(int64(v<<shift)>>shift, 10), nil
+}
+
+func notSpaces(data []byte) error {
+	if rest := strings.Trim(string(data), " "); rest != "" {
+		return fmt.Errorf("%q is among the spaces", rest)
+	}
+	return nil
 }
 
 // Every byte of every worked example is explained, once, by a row that says
@@ -168,6 +188,15 @@ func TestHexDumpsSayWhatTheirTablesSay(t *testing.T) {
 	}
 }
 
+func TestUndumpRepeatsRows(t *testing.T) {
+	row := " 20 20 20 20 20 20 20 20  20 20 20 20 20 20 20 20  |                |"
+	text := "00000000 " + row + "\n*\n00000030  0a  |.|"
+	data := undump(t, &page{name: "x.md"}, block{text: text})
+	if want := strings.Repeat(" ", 48) + "\n"; string(data) != want {
+		t.Errorf("the dump is %q, want %q", data, want)
+	}
+}
+
 func TestSaysReadsEachForm(t *testing.T) {
 	for _, c := range []struct {
 		data []byte
@@ -179,6 +208,7 @@ func TestSaysReadsEachForm(t *testing.T) {
 		{[]byte{0x01}, "varint -1"},
 		{[]byte{0xac, 0x02}, "varint 150"},
 		{[]byte("abc"), `"abc"`},
+		{[]byte("   "), "spaces"},
 		{[]byte{0xca, 0xfe}, "0xcafe"},
 	} {
 		if got, err := says(c.data, c.form); err != nil || got != c.form {
