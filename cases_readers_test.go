@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -469,17 +470,100 @@ func TestBackwardIsForwardReversed(t *testing.T) {
 		}
 		check()
 	}
-	// Large records: some at a time, not all that sixty-four offsets may hold.
-	r := newRig(t, background)
-	p := r.one("retention.ms=-1", "max.message.bytes=10000000", "durability=os")
-	for i := range 20 {
+}
+
+// A batch that is lost is lost once, newest first too, wherever it lies among the
+// runs of records that are read at a time.
+func TestBackwardTellsOfALostBatchOnce(t *testing.T) {
+	for lost := range varve.Offset(6) {
+		r := newRig(t, background, func(r *rig) { r.loud = true })
+		p := r.one("retention.ms=-1", "index.interval.bytes=1", "segment.bytes=3000")
+		for b := range 6 {
+			var recs []varve.Record
+			for i := range 50 {
+				recs = append(recs, text("batch %d record %d", b, i))
+			}
+			r.publish(p, recs...)
+		}
+		r.close()
+		files := segmentFiles(r.disk, "topics/t/0")
+		if err := r.disk.FlipBit(files[int(lost)/(6/len(files))], 8*100); err != nil {
+			t.Fatal(err)
+		}
+		r.open()
+		p = r.part("t", 0)
+		next, told := p.End(), 0
+		for rec, err := range p.Backward(context.Background(), varve.Latest()) {
+			var damage *varve.CorruptError
+			switch {
+			case errors.As(err, &damage):
+				told++
+			case err != nil:
+				t.Fatal(err)
+			case rec.Offset == next-51:
+				next = rec.Offset // behind the batch that is lost; its error comes with the others of the run
+			case rec.Offset != next-1:
+				t.Fatalf("offset %d, want %d", rec.Offset, next-1)
+			default:
+				next = rec.Offset
+			}
+		}
+		if told != 1 || (next != 0 && next != 50) {
+			t.Errorf("batch %d: told %d times, ended at %d", lost, told, next)
+		}
+	}
+}
+
+// Newest first holds about a megabyte of records at a time, also where large ones
+// lie behind many small ones, with damage between them.
+func TestBackwardHoldsLittle(t *testing.T) {
+	r := newRig(t, background, func(r *rig) { r.loud = true })
+	p := r.one("retention.ms=-1", "max.message.bytes=10000000", "durability=os", "segment.bytes=4000000")
+	const large = 60
+	for i := range large {
 		r.publish(p, varve.Record{Value: noise(i, 1<<20)})
 	}
-	next := p.End()
+	for range 20 {
+		small := make([]varve.Record, 500)
+		for i := range small {
+			small[i] = text("small")
+		}
+		r.publish(p, small...)
+	}
+	r.close()
+	if err := r.disk.FlipBit(segmentFiles(r.disk, "topics/t/0")[5], 8*1000); err != nil { // a large one
+		t.Fatal(err)
+	}
+	r.open()
+	p = r.part("t", 0)
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	next, losses := p.End(), 0
 	for rec, err := range p.Backward(context.Background(), varve.Latest()) {
-		if next--; err != nil || rec.Offset != next || len(rec.Value) != 1<<20 {
+		var damage *varve.CorruptError
+		if errors.As(err, &damage) {
+			if losses++; damage.To != next || damage.From != next-1 {
+				t.Errorf("at %d: %v", next, err)
+			}
+			next = damage.From
+			continue
+		}
+		if next--; err != nil || rec.Offset != next {
 			t.Fatalf("offset %d, want %d, %v", rec.Offset, next, err)
 		}
+		if next == large-1 || next == large/2 || next == 0 {
+			if now := heap(); now > before+16<<20 {
+				t.Errorf("at %d: %d bytes more in the heap", next, now-before)
+			}
+		}
+	}
+	if next != 0 || losses != 1 {
+		t.Errorf("ended at %d, after %d losses", next, losses)
 	}
 }
 

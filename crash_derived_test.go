@@ -97,7 +97,8 @@ func filled(t testing.TB) (clean, unclean, earlier *vfs.Mem) {
 	}
 	e, _ := openOn(t, disk)
 	for name, settings := range map[string][]string{
-		"a": {"segment.bytes=500", "index.interval.bytes=1"}, "o": {"durability=os", "segment.bytes=400", "index.interval.bytes=1"},
+		"a": {"segment.bytes=500", "index.interval.bytes=1", "retention.ms=-1"},
+		"o": {"durability=os", "segment.bytes=400", "index.interval.bytes=1", "retention.ms=-1"},
 	} {
 		if _, err := e.CreateTopic(name, varve.TopicConfig{Partitions: 2, Config: config(settings...)}); err != nil {
 			t.Fatal(err)
@@ -294,7 +295,8 @@ func spoiled(t *testing.T, disk *vfs.Mem, name string, want answers, tamper func
 	mustClose(t, e)
 	e, _ = openOn(t, m)
 	for part, a := range ask(t, e) {
-		if n := len(want[part].records); a.end != want[part].end+1 || !slices.Equal(a.records[:n], want[part].records) {
+		n := len(want[part].records)
+		if a.end != want[part].end+1 || len(a.records) != n+1 || !slices.Equal(a.records[:n], want[part].records) {
 			t.Errorf("%s: after another start %s differs: %s", name, part, difference(answers{part: a}, answers{part: want[part]}))
 		}
 	}

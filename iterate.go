@@ -106,64 +106,93 @@ func (p *Partition) Backward(ctx context.Context, s Start) iter.Seq2[Record, err
 			if high <= start {
 				return
 			}
-			low := max(start, high-step)
-			recs, losses, bytes, err := p.span(ctx, low, high)
-			for _, rec := range slices.Backward(recs) {
+			read := span{low: max(start, high-step)}
+			err := read.fill(ctx, p, high)
+			for _, rec := range slices.Backward(read.recs) {
 				if !yield(rec, nil) {
 					return
 				}
 			}
-			for _, loss := range losses {
-				if !yield(Record{}, loss) {
+			step = nextStep(high-read.low, read.bytes)
+			high = read.low
+			for _, l := range read.losses {
+				if !yield(Record{}, l.err) {
 					return
 				}
+				high = min(high, l.from) // it may begin in front of this span
 			}
 			if err != nil {
 				yield(Record{}, err)
 				return
 			}
-			high = low
-			for _, loss := range losses { // told of: it may begin in front of this span
-				var damage *CorruptError
-				if errors.As(loss, &damage) {
-					high = min(high, damage.From)
-				}
-			}
-			step = nextStep(step, bytes)
 		}
 	}
 }
 
-// backwardBytes is about how much Backward holds in memory.
+// backwardBytes is about how much Backward holds in memory, or one record.
 const backwardBytes = 1 << 20
 
 // nextStep is how many offsets to take at once, after step of them took bytes.
 func nextStep(step Offset, bytes int) Offset {
-	if bytes > backwardBytes {
+	if bytes > backwardBytes/2 {
 		return max(step/2, 1)
 	}
 	return min(step*2, 1<<20)
 }
 
-// span reads the records in [low, high), and what of them is lost.
-func (p *Partition) span(ctx context.Context, low, high Offset) (recs []Record, losses []error, bytes int, err error) {
-	c := cursor{p: p, next: low, stop: high}
+// span is a run of records that Backward takes at once.
+type span struct {
+	low    Offset
+	recs   []Record
+	losses []loss
+	bytes  int // about what recs take in memory
+}
+
+// loss is an error behind which reading went on.
+type loss struct {
+	err      error
+	from, to Offset
+}
+
+// fill reads the records from low up to high, and what of them is lost. Where
+// that is too much, the newest are kept and low rises to the first of them.
+func (s *span) fill(ctx context.Context, p *Partition, high Offset) error {
+	c := cursor{p: p, next: s.low, stop: high}
 	for {
 		if err := ctx.Err(); err != nil {
-			return nil, nil, 0, err
+			s.recs, s.losses = nil, nil
+			return err
 		}
 		var rec Record
 		ok, err := c.record(&rec)
 		switch {
 		case err != nil && goesOn(err):
-			losses = append(losses, err)
+			l := loss{err, s.low, c.next}
+			var damage *CorruptError
+			if errors.As(err, &damage) {
+				l.from = damage.From
+			}
+			s.losses = append(s.losses, l)
 		case err != nil:
-			return recs, losses, bytes, err
+			return err
 		case !ok:
-			return recs, losses, bytes, nil
+			return nil
 		default:
-			recs = append(recs, rec)
-			bytes += weight(&rec) + 64
+			s.add(rec)
 		}
 	}
 }
+
+func (s *span) add(rec Record) {
+	s.recs = append(s.recs, rec)
+	s.bytes += s.cost(&rec)
+	for s.bytes > backwardBytes && len(s.recs) > 1 {
+		s.bytes -= s.cost(&s.recs[0])
+		s.recs[0] = Record{} // the rest of the slice keeps its array
+		s.recs = s.recs[1:]
+		s.low = s.recs[0].Offset
+		s.losses = slices.DeleteFunc(s.losses, func(l loss) bool { return l.to <= s.low })
+	}
+}
+
+func (s *span) cost(rec *Record) int { return weight(rec) + 64 }

@@ -43,6 +43,9 @@ func (e *Engine) janitor(ctx context.Context) {
 		{every: checkpointInterval, run: func() { e.keepCheckpoint(false) }},
 		{every: weakCheckpoint, run: func() { e.keepCheckpoint(true) }},
 	}
+	for _, j := range jobs {
+		j.next = time.Now().Add(j.every)
+	}
 	for {
 		select {
 		case <-ctx.Done():

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/varvelog/varve/partition"
@@ -189,11 +190,11 @@ func (p *Partition) OffsetFor(ctx context.Context, t time.Time) (Offset, error) 
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	ms := t.UnixMilli()
-	if t.Nanosecond()%int(time.Millisecond) != 0 {
-		ms++ // records are dated in whole milliseconds: the first one not before t
-	}
 	end := p.End()
+	ms, ok := milliseconds(t)
+	if !ok {
+		return end, nil // later than any record can be
+	}
 	off, found, err := p.log.FindTime(ms, maxBatchLimit)
 	if err != nil {
 		return 0, fmt.Errorf("look up time in %s: %w", p.log.Name(), err)
@@ -202,6 +203,24 @@ func (p *Partition) OffsetFor(ctx context.Context, t time.Time) (Offset, error) 
 		return end, nil
 	}
 	return off, nil
+}
+
+// milliseconds is the first whole millisecond that is not before t; false when it
+// is beyond what a timestamp can say. A time before all of them is the first.
+func milliseconds(t time.Time) (ms int64, ok bool) {
+	const lastSec, lastNs = math.MaxInt64 / 1000, math.MaxInt64 % 1000 * 1e6
+	sec, ns := t.Unix(), int64(t.Nanosecond())
+	switch {
+	case sec > lastSec || sec == lastSec && ns > lastNs:
+		return 0, false
+	case sec < -lastSec-1 || sec == -lastSec-1 && ns < 1e9-lastNs-1e6:
+		return math.MinInt64, true
+	}
+	ms = t.UnixMilli()
+	if ns%1e6 != 0 {
+		ms++
+	}
+	return ms, true
 }
 
 // PartitionStats is a partition taken stock of.

@@ -101,7 +101,7 @@ func (p *Publisher) choose(rec *Record) (*Partition, error) {
 		return p.topic.Partition(int(rec.Partition))
 	case len(list) == 1:
 	case rec.Key == nil:
-		i = p.sticky.choose(weight(rec), len(list))
+		i = p.sticky.choose(weight(rec)+recordOverhead, len(list))
 	default:
 		if i = p.opt.Partitioner(rec.Key, len(list)); i < 0 || i >= len(list) {
 			return nil, fmt.Errorf("partitioner chose partition %d of %d: %w", i, len(list), ErrNoPartition)
@@ -134,7 +134,8 @@ func (p *Publisher) Publish(ctx context.Context, rec Record) (Place, error) {
 
 // PublishAll appends records, each to its partition. What goes to one partition
 // is one batch: all of it or nothing. The places are in the order of the records;
-// after an error, those that were not stored, or only maybe, have offset -1.
+// after an error, those that were not stored, or only maybe, have offset -1. Where
+// a partition cannot be chosen nothing is sent, and the places are nil.
 func (p *Publisher) PublishAll(ctx context.Context, recs []Record) ([]Place, error) {
 	if len(recs) == 0 {
 		return nil, ErrNoRecords

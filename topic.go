@@ -268,7 +268,9 @@ func (t *Topic) Publish(ctx context.Context, rec Record) (Place, error) {
 
 // PublishAll appends records, each to the partition that its key chooses. What
 // goes to one partition is one batch: all of it or nothing. The places are in the
-// order of the records; after an error those with offset -1 were not stored.
+// order of the records; after an error, those that were not stored, or only maybe,
+// have offset -1. Where a partition cannot be chosen nothing is sent, and the
+// places are nil.
 func (t *Topic) PublishAll(ctx context.Context, recs []Record) ([]Place, error) {
 	return t.plainPublisher().PublishAll(ctx, recs)
 }

@@ -41,7 +41,8 @@ type Env struct {
 // Log is one partition: ordered segments, of which only the last takes appends.
 //
 // Locking. Take syncMu, tidyMu or trimMu first (never two of them), then
-// appendMu, then listMu; appendMu is never held across a sync. queueMu, acks.mu
+// appendMu, then listMu; appendMu is not held across a sync of this log (a roll may
+// wait for that of another's, when the table of open files is full). queueMu, acks.mu
 // and waiters.mu are leaves.
 //
 //	field              guarded by     written by

@@ -56,14 +56,8 @@ func Create(fsys vfs.FS, dir string) error {
 	return twin.Save(fsys, dir+"/"+MetadataName, 1, data)
 }
 
-// save writes a new state, after reading the last one where a clean start did
-// without.
+// save writes a new state.
 func (m *metadata) save(l *Log, body metadataBody) error {
-	if m.generation == 0 {
-		if err := m.load(l); err != nil {
-			return err
-		}
-	}
 	data, err := json.Marshal(body)
 	if err != nil {
 		return err
@@ -76,7 +70,7 @@ func (m *metadata) save(l *Log, body metadataBody) error {
 	return nil
 }
 
-// load reads the metadata; a log that was never trimmed has none.
+// load reads the metadata. A directory that was copied from a Kafka broker has none.
 func (m *metadata) load(l *Log) error {
 	name := l.dir + "/" + MetadataName
 	doc, err := twin.Load(l.env.FS, name)

@@ -72,16 +72,16 @@ func (o *opening) run() error {
 	return o.finish()
 }
 
-// loadStart finds the log start: in the checkpoint after a clean stop, in the
-// metadata else.
+// loadStart finds the log start in the metadata. After a clean stop the checkpoint
+// says the same, so that metadata of which nothing is left can be made anew.
 func (o *opening) loadStart() error {
 	l := o.l
-	if o.clean {
-		l.start.Store(int64(o.cp.Start))
-		l.sparse.Store(o.cp.Sparse)
-		return nil
+	err := l.meta.load(l)
+	if o.clean && (err != nil || l.meta.generation == 0) {
+		l.log.Error("metadata is lost, making it anew from the checkpoint", "partition", l.name, "err", err)
+		err = l.meta.save(l, metadataBody{LogStart: o.cp.Start, Sparse: o.cp.Sparse})
 	}
-	if err := l.meta.load(l); err != nil {
+	if err != nil {
 		return err
 	}
 	if l.meta.generation == 0 && o.cp != nil {

@@ -1,23 +1,3 @@
-// Package twin keeps a small document in two files, so that damage to either
-// one is noticed and loses nothing.
-//
-// [Save] writes both, one after the other, in place; [Load] returns the newest
-// that checks and mends the other. The files are NAME and NAME.copy:
-//
-//	{"generation":7,"crc32c":"1f2e3d4c","body":{…}}
-//
-// The checksum covers the generation (as eight big-endian bytes) and the bytes
-// of the body as they stand. A file is padded with spaces to a multiple of 512
-// bytes, so that a document of about the same length is saved without asking
-// the disk for space, and one sector holds it whole.
-//
-// A save is durable when it returns, the names of the files too. Cut short by a
-// crash it leaves the old document or the new one: the second file is touched
-// only after the first is on stable storage, and a file that is not there yet
-// gets its name when it is whole. One goroutine at a time may save a name.
-//
-// It is not for large documents or for frequent changes: each save costs two
-// syncs.
 package twin
 
 import (
@@ -102,6 +82,10 @@ func Read(fsys vfs.FS, name string) (doc Doc, stale string, err error) {
 	switch {
 	case errors.Is(aerr, fs.ErrNotExist) && errors.Is(berr, fs.ErrNotExist):
 		return Doc{}, "", aerr
+	case unreadable(aerr) && berr != nil:
+		return Doc{}, "", aerr
+	case unreadable(berr) && aerr != nil:
+		return Doc{}, "", berr
 	case aerr != nil && berr != nil:
 		return Doc{}, "", fmt.Errorf("%s: %w: %v; its copy: %v", fsys.Path(name), ErrDamaged, aerr, berr)
 	case aerr != nil:
@@ -121,6 +105,13 @@ func Read(fsys vfs.FS, name string) (doc Doc, stale string, err error) {
 		return a, name + CopySuffix, nil
 	}
 	return a, "", nil
+}
+
+// unreadable says that a file may be whole, but cannot be read: not our user's, or
+// on a disk that fails.
+func unreadable(err error) bool {
+	var perr *fs.PathError
+	return errors.As(err, &perr) && !errors.Is(err, fs.ErrNotExist)
 }
 
 func checksum(generation uint64, body []byte) uint32 {

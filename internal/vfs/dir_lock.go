@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 	"unicode"
 )
 
@@ -37,8 +38,14 @@ func (d *dir) Lock(name, holder string) (io.Closer, error) {
 
 func (f *dirFile) lock() error {
 	err := f.flock()
-	if errors.Is(err, errHeld) {
-		return &LockedError{Path: f.f.Name(), Holder: f.readHolder()}
+	for try := 0; errors.Is(err, errHeld); try++ {
+		// Who has just taken it may not have said yet who that is, or be gone again.
+		holder := f.readHolder()
+		if holder != holderUnknown || try == holderTries {
+			return &LockedError{Path: f.f.Name(), Holder: holder}
+		}
+		time.Sleep(holderPause)
+		err = f.flock()
 	}
 	return f.wrap("lock", err)
 }
@@ -61,6 +68,8 @@ func (f *dirFile) writeHolder(holder string) {
 }
 
 const (
+	holderTries   = 20 // times that a lock without a holder's text is asked for again
+	holderPause   = 5 * time.Millisecond
 	holderMax     = 256 // bytes of a holder's text that are shown
 	holderUnknown = "an unknown process"
 )
