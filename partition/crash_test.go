@@ -47,7 +47,6 @@ func do(f func(r *rig)) step {
 var (
 	syncNow  = do((*rig).sync)
 	tidyNow  = do((*rig).tidy)
-	retain   = do((*rig).retain)
 	snapshot = step((*rig).snapshot)
 	restart  = step((*rig).restart)
 )

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -433,16 +432,6 @@ next:
 		found = append(found, line)
 	}
 	return found
-}
-
-// count is a rule that counts calls that match.
-func count(n *atomic.Int64, kind vfs.OpKind, suffix string) func(vfs.Op) vfs.Fault {
-	return func(op vfs.Op) vfs.Fault {
-		if op.Kind == kind && strings.HasSuffix(op.Name, suffix) {
-			n.Add(1)
-		}
-		return vfs.Fault{}
-	}
 }
 
 type offset = record.Offset
