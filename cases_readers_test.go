@@ -487,7 +487,10 @@ func TestBackwardTellsOfALostBatchOnce(t *testing.T) {
 		}
 		r.close()
 		files := segmentFiles(r.disk, "topics/t/0")
-		if err := r.disk.FlipBit(files[int(lost)/(6/len(files))], 8*100); err != nil {
+		if len(files) != 6 {
+			t.Fatalf("%d segments, want one for each batch", len(files))
+		}
+		if err := r.disk.FlipBit(files[lost], 8*100); err != nil {
 			t.Fatal(err)
 		}
 		r.open()

@@ -33,6 +33,11 @@ the start, partition after partition; with --follow all partitions at once, and 
 on as records come, until Ctrl-C. Reading takes nothing away: the same records can
 be read again and again.
 
+While one command has the data directory open no other can, and that goes for
+consume --follow too: until it ends nobody else can publish there, so it prints what
+is stored and then waits. A program that publishes and wants to follow does both in
+its own process, with the library.
+
 ` + placeHelp + `
 
 Formats: text is the value and a newline, after the key when there is a
@@ -43,7 +48,7 @@ Damage met on the way is named on standard error and passed over; the exit code 
 1 then.`,
 		Example: `  varve consume orders --from -10
   varve consume orders --from 2026-01-02T15:00:00Z --to 2026-01-02T16:00:00Z
-  varve consume orders --from latest --follow --format json | jq .value`,
+  varve consume orders --from -100 --format json | jq .value`,
 		Args:              exactArgs("a topic name"),
 		ValidArgsFunction: a.topicNames,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -98,7 +103,7 @@ func (f consumeFlags) check(counted bool) (o consumeOptions, err error) {
 	case counted && f.count < 1:
 		return o, usagef("--count %d: want at least 1", f.count)
 	case f.format != formatText && f.format != formatJSON && f.format != formatRaw:
-		return o, usagef("no format %q (there are text, json and raw)", f.format)
+		return o, usagef("--format %q: want text, json or raw (see: varve consume --help)", f.format)
 	case f.separator != "" && f.format != formatText:
 		return o, usagef("--key-separator goes with --format text only")
 	}
@@ -214,5 +219,6 @@ func onePartition(t *varve.Topic, i int) (*varve.Partition, error) {
 }
 
 func noPartition(t *varve.Topic, i int) error {
-	return fmt.Errorf("topic %q has no partition %d: it has 0 to %d", t.Name(), i, t.Partitions()-1)
+	return hintf(fmt.Errorf("topic %q has no partition %d: it has 0 to %d", t.Name(), i, t.Partitions()-1),
+		"see them with: varve topic describe %s", t.Name())
 }

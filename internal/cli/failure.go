@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/varvelog/varve"
 )
@@ -55,7 +57,7 @@ func (a *app) exit(err error) int {
 	switch {
 	case errors.As(err, &sig):
 		return sig.exitCode()
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), partitionCount(err):
 		return exitUsage
 	}
 	return exitFailure
@@ -74,6 +76,7 @@ func hintFor(err error) string {
 		locked *varve.LockedError
 		tooBig *varve.TooLargeError
 		input  *inputError
+		name   *varve.NameError
 	)
 	switch {
 	case errors.As(err, &hinted):
@@ -82,12 +85,41 @@ func hintFor(err error) string {
 		return "one process at a time: stop that one, or name another directory with --dir"
 	case errors.As(err, &tooBig), errors.Is(err, errLineTooLong):
 		return "raise the limit with: varve topic alter NAME --config max.message.bytes=N"
+	case errors.As(err, &name):
+		return "choose a name such as orders, orders-eu or orders.v2"
+	case partitionCount(err):
+		return "give another number with --partitions"
 	case errors.Is(err, varve.ErrReadOnly):
 		return "the disk failed a write: look at it, then run the command again"
 	case errors.Is(err, fs.ErrPermission) && !errors.As(err, &input):
 		return "check who owns the directory, or name another with --dir"
 	}
 	return ""
+}
+
+// partitionCount says that err is about a number of partitions that no topic can
+// have, which is as wrong on the command line as one below 1.
+func partitionCount(err error) bool {
+	var config *varve.ConfigError
+	return errors.As(err, &config) && config.Key == "partitions"
+}
+
+// flagText says what is wrong with a flag in the words of the command line, not in
+// those of the function that reads numbers.
+func flagText(err error) string {
+	var value *pflag.InvalidValueError
+	var number *strconv.NumError
+	if !errors.As(err, &value) || !errors.As(err, &number) {
+		return err.Error()
+	}
+	want := "want a whole number"
+	switch {
+	case errors.Is(number, strconv.ErrRange):
+		want = "the number is too large or too small"
+	case value.GetFlag().Value.Type() == "bool":
+		want = "want true or false"
+	}
+	return fmt.Sprintf("--%s %q: %s", value.GetFlag().Name, value.GetValue(), want)
 }
 
 // exactArgs is cobra.ExactArgs with the names of what is missing.

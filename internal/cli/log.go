@@ -65,7 +65,7 @@ func (p *logPaths) resolve(a *app, c *cobra.Command, args []string) ([]string, e
 	if chosen {
 		dir = filepath.Join(dir, strconv.Itoa(p.partition))
 		if !isDir(dir) {
-			return nil, fmt.Errorf("topic %q has no partition %d", p.topic, p.partition)
+			return nil, hintf(fmt.Errorf("topic %q has no partition %d", p.topic, p.partition), "see them with: varve topic describe %s", p.topic)
 		}
 	}
 	return []string{dir}, nil

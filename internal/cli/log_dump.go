@@ -84,8 +84,8 @@ func (d *dump) print(l dumpLine) error {
 func (d *dump) partitions(ctx context.Context, parts []partitionFiles) error {
 	for _, p := range parts {
 		walk := newLogWalk(ctx, p.dense, d, func(int64) {})
-		for _, s := range p.segments {
-			if err := d.segment(walk, &s); err != nil {
+		for i, s := range p.segments {
+			if err := d.segment(walk, &s, p.beyond(i)); err != nil {
 				return err
 			}
 		}
@@ -93,13 +93,13 @@ func (d *dump) partitions(ctx context.Context, parts []partitionFiles) error {
 	return nil
 }
 
-func (d *dump) segment(walk *logWalk, s *segmentFiles) error {
+func (d *dump) segment(walk *logWalk, s *segmentFiles, beyond []head) error {
 	if s.log {
 		path := s.path(segment.LogSuffix)
 		if err := d.print(newDumpFile("segment", path, s.base)); err != nil {
 			return err
 		}
-		if _, err := walk.file(path, s.base); err != nil {
+		if _, err := walk.file(path, s.base, beyond); err != nil {
 			return err
 		}
 		if err := walk.close(0); err != nil {
@@ -142,7 +142,7 @@ func (d *dump) entry(l dumpLine, path string, err error) error {
 	return d.fault(f)
 }
 
-func (d *dump) batch(b *record.Batch, at record.Pos) error {
+func (d *dump) batch(b *record.Batch, at record.Pos, _ bool) error {
 	if err := d.print(newDumpBatch(b, at)); err != nil {
 		return err
 	}

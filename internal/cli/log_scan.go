@@ -37,6 +37,8 @@ type logScanner struct {
 
 	buf   []byte // bytes of the file from bufAt on
 	bufAt record.Pos
+
+	beyond []head // of the batches in the next file
 }
 
 func newLogScanner(f io.ReaderAt, size int64, base record.Offset) *logScanner {

@@ -16,20 +16,23 @@ const maxInflated = 256 << 20
 
 // logVisitor is told what a walk over log files finds, in order.
 type logVisitor interface {
-	// batch is called for each batch whose checksum is right.
-	batch(b *record.Batch, at record.Pos) error
+	// batch is called for each batch whose checksum is right; placed says that its
+	// base offset can be believed, too.
+	batch(b *record.Batch, at record.Pos, placed bool) error
 	// fault is called for whatever is wrong, when it is known how far it goes.
 	fault(f fault) error
 }
 
 // logWalk walks the log files of a partition, one after the other, and carries
 // from each batch to the next what the checksum leaves out: that offsets follow
-// on and that the leader epoch never falls.
+// on and that the leader epoch never falls. What is odd about a batch is held
+// against the batches behind it before the batch is blamed.
 type logWalk struct {
 	ctx   context.Context
 	visit logVisitor
 	chain segment.Chain
 	open  *fault // a hole whose end is not known yet
+	heads []head // reused
 	moved func(bytes int64)
 }
 
@@ -52,9 +55,10 @@ func (e *readError) Error() string {
 }
 func (e *readError) Unwrap() error { return e.err }
 
-// file walks one log file, which begins at offset base. It returns the size of
-// the file. Errors are *readError and those of the visitor.
-func (w *logWalk) file(path string, base record.Offset) (int64, error) {
+// file walks one log file, which begins at offset base; beyond are the first
+// batches of the file behind it. It returns the size of the file. Errors are
+// *readError and those of the visitor.
+func (w *logWalk) file(path string, base record.Offset, beyond []head) (int64, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, &readError{path: path, err: err}
@@ -66,6 +70,7 @@ func (w *logWalk) file(path string, base record.Offset) (int64, error) {
 	}
 	w.chain.Next, w.chain.Exact = base, w.chain.Dense
 	sc := newLogScanner(f, info.Size(), base)
+	sc.beyond = beyond
 	for {
 		if err := interrupted(w.ctx); err != nil {
 			return 0, err
@@ -81,6 +86,7 @@ func (w *logWalk) file(path string, base record.Offset) (int64, error) {
 		case h != nil:
 			w.hole(path, h)
 		default:
+			w.heads = sc.heads(sc.pos, w.heads[:0])
 			if err := w.batch(path, &b, at); err != nil {
 				return 0, err
 			}
@@ -97,21 +103,22 @@ func (w *logWalk) hole(path string, h *hole) {
 }
 
 func (w *logWalk) batch(path string, b *record.Batch, at record.Pos) error {
-	if err := w.close(b.BaseOffset); err != nil {
+	expected := w.chain.Next
+	why, placed := w.judge(b, w.heads)
+	ends := expected // of a hole in front
+	if placed {
+		ends = b.BaseOffset
+	}
+	if err := w.close(ends); err != nil {
 		return err
 	}
-	if why := w.chain.Accept(b); why != "" {
-		err := w.visit.fault(fault{Type: "fault", Path: path, Position: int64(at), Offset: int64(w.chain.Next), Reason: why})
+	if why != "" {
+		err := w.visit.fault(fault{Type: "fault", Path: path, Position: int64(at), Offset: int64(max(ends, expected)), Reason: why})
 		if err != nil {
 			return err
 		}
-		// What the batch says of its own place is not to be believed, but the
-		// number of its offsets is under the checksum. The next one may be off
-		// by what is missing here without being a second fault.
-		w.chain.Next += record.Offset(b.LastOffsetDelta) + 1
-		w.chain.Exact = false
 	}
-	return w.visit.batch(b, at)
+	return w.visit.batch(b, at, placed)
 }
 
 // close reports the open hole, which ends in front of offset to.

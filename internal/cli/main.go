@@ -61,7 +61,7 @@ $VARVE_DIR, else ./varve-data.`,
 	root.SetUsageTemplate(usageTemplate)
 	root.SetHelpTemplate(helpTemplate)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usagef("%v (see: %s --help)", err, c.CommandPath())
+		return usagef("%s (see: %s --help)", flagText(err), c.CommandPath())
 	})
 	root.CompletionOptions.DisableDefaultCmd = true // there is one in completion.go
 

@@ -38,12 +38,14 @@ carriage return stays; a last line without a newline counts. Records with the sa
 key go to the same partition and stay in order; those without a key are spread.
 
 With --format json each line is an object:
-  {"key":"k","value":"v","headers":[{"k":"a","v":"1"}],"timestamp":1767366245000,"partition":0}
+  {"key":"k","value":"v","headers":[{"k":"a","v":"1"}],"partition":0}
 Only value must be there, and may be null. Bytes that are no UTF-8 go, in base64,
-into key_base64, value_base64, k_base64 and v_base64. headers may also be an object;
-timestamp may also be a time such as "2026-01-02T15:04:05Z". A record that names its
-partition goes there, unless --partition says where all go; for the others the key
-chooses. What consume --format json prints is read back to the same record.
+into key_base64, value_base64, k_base64 and v_base64. headers may also be an object.
+A timestamp may be given as well, in milliseconds since 1970 or as an RFC 3339 time;
+without one it is now. Retention goes by it: a record dated longer ago than
+retention.ms may be deleted at once. A record that names its partition goes there,
+unless --partition says where all go; for the others the key chooses. What consume
+--format json prints is read back to the same record.
 
 The partitioner murmur2 puts a key where Kafka's Java client does, crc32 where
 librdkafka does, fnv1a where sarama does.
@@ -121,7 +123,7 @@ func (f *produceFlags) check(given func(flag string) bool) (o produceOptions, er
 	o.json, o.wholeFile, o.partition = f.format == formatJSON, f.wholeFile, f.partition
 	switch {
 	case f.format != formatLines && f.format != formatJSON:
-		return o, usagef("no format %q (there are lines and json)", f.format)
+		return o, usagef("--format %q: want lines or json (see: varve produce --help)", f.format)
 	case f.wholeFile && given("format"):
 		return o, usagef("--whole-file and --format do not go together")
 	case given("key-separator") && (o.json || f.wholeFile):
@@ -135,7 +137,7 @@ func (f *produceFlags) check(given func(flag string) bool) (o produceOptions, er
 	case (given("partitions") || given("config")) && !f.create:
 		return o, usagef("--partitions and --config go with --create (for a topic that exists: varve topic alter)")
 	case f.partitions < 1:
-		return o, usagef("--partitions %d: a topic has at least one", f.partitions)
+		return o, usagef("--partitions %d: a topic has at least one (see: varve produce --help)", f.partitions)
 	}
 	o.separator = []byte(unescapeTab(f.separator))
 	for _, h := range f.headers {

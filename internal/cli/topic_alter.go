@@ -34,6 +34,9 @@ loses partitions.`,
 					return usagef("%s is both set and unset", k)
 				}
 			}
+			if more && partitions < 1 {
+				return usagef("--partitions %d: a topic has at least one (see: %s --help)", partitions, c.CommandPath())
+			}
 			return a.withTopic(args[0], func(t *varve.Topic) error {
 				if more && partitions <= t.Partitions() {
 					return fmt.Errorf("topic %q has %s: --partitions %d would add none",

@@ -23,7 +23,7 @@ Kafka's names and meaning; "varve topic describe" lists them all.`,
 		Args:    exactArgs("a topic name"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if partitions < 1 {
-				return usagef("--partitions %d: a topic has at least one", partitions)
+				return usagef("--partitions %d: a topic has at least one (see: %s --help)", partitions, c.CommandPath())
 			}
 			topic := varve.TopicConfig{Partitions: partitions, Config: config}
 			return a.withNewEngine(args[0], topic, func(e *varve.Engine) error {

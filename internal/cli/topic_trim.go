@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -34,6 +35,10 @@ starts at. Disk space comes back by whole segments.`,
 					return err
 				}
 				start, err := p.Trim(varve.Offset(before))
+				var out *varve.OutOfRangeError
+				if errors.As(err, &out) {
+					return hintf(err, "--before %d drops all there is, and is the most it can be", out.End)
+				}
 				if err != nil {
 					return err
 				}

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+
+	"github.com/varvelog/varve/record"
+	"github.com/varvelog/varve/segment"
+)
+
+// head is what the checksum of a batch leaves out: its base offset and its leader
+// epoch. One flipped bit there leaves a batch that checks, so only its neighbours
+// can tell.
+type head struct {
+	base  record.Offset
+	epoch record.Epoch
+}
+
+// lookahead is how many batches behind one are asked about it. With two, one of
+// them being damaged itself does not put the blame on the one in front.
+const lookahead = 2
+
+// heads appends to dst those of the batches from a position on, as far as they
+// look like batches, and at the end of the file those of the next file.
+func (s *logScanner) heads(from record.Pos, dst []head) []head {
+	const magicAt = 16
+	for from < s.size && len(dst) < lookahead {
+		raw := s.glance(from)
+		if len(raw) < record.BatchOverhead || raw[magicAt] != 2 {
+			return dst
+		}
+		size, err := record.PeekSize(raw)
+		if err != nil || size > int64(s.size-from) {
+			return dst
+		}
+		dst = append(dst, head{
+			base:  record.Offset(binary.BigEndian.Uint64(raw)),
+			epoch: record.Epoch(binary.BigEndian.Uint32(raw[12:])),
+		})
+		from += record.Pos(size)
+	}
+	return append(dst, s.beyond[:min(len(s.beyond), lookahead-len(dst))]...)
+}
+
+// glance returns the bytes of a header and leaves the window where it is, because
+// the batch in it is still in use.
+func (s *logScanner) glance(at record.Pos) []byte {
+	if from := int64(at - s.bufAt); from >= 0 && from+record.BatchOverhead <= int64(len(s.buf)) {
+		return s.buf[from:][:record.BatchOverhead]
+	}
+	raw := make([]byte, record.BatchOverhead)
+	n, _ := s.f.ReadAt(raw, int64(at)) // an error comes back when the batch is read
+	return raw[:n]
+}
+
+// firstHeads are those a log file begins with; of one that cannot be read, none.
+func firstHeads(path string) []head {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil
+	}
+	return newLogScanner(f, info.Size(), 0).heads(0, nil)
+}
+
+// beyond are the first heads behind segment i.
+func (p *partitionFiles) beyond(i int) []head {
+	if i+1 >= len(p.segments) || !p.segments[i+1].log {
+		return nil
+	}
+	return firstHeads(p.segments[i+1].path(segment.LogSuffix))
+}
+
+// judge says why b cannot stand where it is, or "", and moves the chain on behind
+// it. Nothing that is at fault is carried on: the next batch is held against the
+// last one that was believed. placed says that b's base offset is.
+func (w *logWalk) judge(b *record.Batch, behind []head) (why string, placed bool) {
+	c := &w.chain
+	n := record.Offset(b.LastOffsetDelta) + 1 // under the checksum
+	var epochs []int64
+	for _, h := range behind {
+		epochs = append(epochs, int64(h.epoch))
+	}
+	epochWhy := w.judgeEpoch(b.LeaderEpoch, epochs)
+	believed := *b
+	if epochWhy != "" {
+		believed.LeaderEpoch = c.Epoch
+	}
+	if !c.Exact && overlaps(b, c.Next, behind) {
+		why = fmt.Sprintf("base offset %d is too high: the batch behind begins at %d", b.BaseOffset, behind[0].base)
+	} else {
+		why = c.Accept(&believed)
+	}
+	if why == "" {
+		return epochWhy, true
+	}
+	// The next one may be off by what is missing here without being a second fault.
+	c.Next += n
+	c.Exact = false
+	return why, false
+}
+
+// judgeEpoch says why an epoch cannot stand between those before and behind it.
+func (w *logWalk) judgeEpoch(epoch record.Epoch, behind []int64) string {
+	before := w.chain.Epoch
+	switch {
+	case epoch < -1:
+		return fmt.Sprintf("leader epoch is %d, which is none", epoch)
+	case epoch < before:
+		if len(behind) > 0 && int64(epoch) <= behind[0] && behind[0] < int64(before) {
+			w.chain.Epoch = epoch // they agree against the one before: told once
+		}
+		return fmt.Sprintf("leader epoch %d is below %d, that of the batch before", epoch, before)
+	case sticksOut(int64(epoch), int64(before), behind):
+		return fmt.Sprintf("leader epoch %d is above %d, that of the batch behind", epoch, behind[0])
+	}
+	return ""
+}
+
+// overlaps says that b reaches into the batch behind it and that b is the wrong one
+// of the two: that one stands where it would if b stood at next, or one more behind
+// does not fit b either.
+func overlaps(b *record.Batch, next record.Offset, behind []head) bool {
+	if b.BaseOffset <= next || len(behind) == 0 {
+		return false
+	}
+	end, fits := b.NextOffset(), next+record.Offset(b.LastOffsetDelta)+1
+	switch base := behind[0].base; {
+	case base < fits || base >= end:
+		return false
+	case base == fits:
+		return true
+	}
+	return len(behind) < 2 || behind[1].base < end
+}
+
+// sticksOut says that v is above what comes behind it, which itself is not below
+// what was before, and that no second one behind takes v's part.
+func sticksOut(v, before int64, behind []int64) bool {
+	return len(behind) > 0 && before <= behind[0] && behind[0] < v && (len(behind) < 2 || behind[1] < v)
+}
