@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -160,9 +161,9 @@ func TestClosedEngine(t *testing.T) {
 func TestCallbacksMayAskThePartition(t *testing.T) {
 	for name, kind := range map[string]vfs.OpKind{"sync fails": vfs.OpSync, "cut back fails": vfs.OpTruncate, "all goes well": vfs.OpLink} {
 		t.Run(name, func(t *testing.T) {
-			failing := false
+			var failing atomic.Bool
 			disk := vfs.NewFaulty(vfs.NewMem(), func(op vfs.Op) vfs.Fault {
-				if failing && strings.HasSuffix(op.Name, ".log") && (op.Kind == kind || kind == vfs.OpTruncate && op.Kind == vfs.OpWrite) {
+				if failing.Load() && strings.HasSuffix(op.Name, ".log") && (op.Kind == kind || kind == vfs.OpTruncate && op.Kind == vfs.OpWrite) {
 					return vfs.Fault{Err: syscall.EIO}
 				}
 				return vfs.Fault{}
@@ -183,7 +184,7 @@ func TestCallbacksMayAskThePartition(t *testing.T) {
 			if _, err := p.Publish(context.Background(), varve.Record{Value: []byte("first")}); err != nil {
 				t.Fatal(err)
 			}
-			failing = true
+			failing.Store(true)
 			told := make(chan struct{})
 			pub := topic.Publisher(varve.PublisherOptions{})
 			for range 3 {
