@@ -20,8 +20,9 @@ run: ## load a million generated events, replay them, prove every copy equal
 	$(GO) run ./examples/replay
 
 .PHONY: test
-test: ## all tests, with the race detector where a C compiler is found
+test: ## all tests, with the race detector where a C compiler is found; the long crash tests without
 	$(GO) test $(RACE) -timeout 15m ./...
+	$(if $(RACE),$(GO) test -timeout 15m .)
 
 .PHONY: check
 check: lint ## format, vet and build on all platforms, staticcheck, short tests

@@ -477,7 +477,7 @@ func TestBackwardIsForwardReversed(t *testing.T) {
 func TestBackwardTellsOfALostBatchOnce(t *testing.T) {
 	for lost := range varve.Offset(6) {
 		r := newRig(t, background, func(r *rig) { r.loud = true })
-		p := r.one("retention.ms=-1", "index.interval.bytes=1", "segment.bytes=3000")
+		p := r.one("retention.ms=-1", "index.interval.bytes=1", "segment.bytes=1000")
 		for b := range 6 {
 			var recs []varve.Record
 			for i := range 50 {

@@ -237,7 +237,7 @@ func TestDerivedFilesMayBeAnything(t *testing.T) {
 func TestDerivedFilesMayBeFlipped(t *testing.T) {
 	clean, unclean, _ := filled(t)
 	step := int64(1)
-	if testing.Short() {
+	if testing.Short() || raceDetector {
 		step = 13
 	}
 	for name, disk := range map[string]*vfs.Mem{"clean": clean, "after a crash": unclean} {

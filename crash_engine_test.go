@@ -57,7 +57,7 @@ func trials(t *testing.T, every int, f func(t *testing.T, story []act, n int64))
 }
 
 func stride(short int) int {
-	if testing.Short() {
+	if testing.Short() || raceDetector {
 		return short
 	}
 	return 1

@@ -134,7 +134,7 @@ func TestCloseEndsEverybody(t *testing.T) {
 // no panic, and what was acknowledged is there.
 func TestAnyCallsAndClose(t *testing.T) {
 	rounds := 30
-	if testing.Short() {
+	if testing.Short() || raceDetector {
 		rounds = 6
 	}
 	for seed := range uint64(rounds) {
@@ -289,7 +289,7 @@ func fewestGoroutines() int {
 // descriptor and no goroutine behind.
 func TestStartsAndStopsLeakNothing(t *testing.T) {
 	times := 1000
-	if testing.Short() {
+	if testing.Short() || raceDetector {
 		times = 100
 	}
 	dir := t.TempDir()

@@ -83,7 +83,7 @@ func TestMetadataSurvivesDamage(t *testing.T) {
 				}
 			}
 			step := int64(1)
-			if testing.Short() {
+			if testing.Short() || raceDetector {
 				step = 97
 			}
 			for _, file := range metadataFiles(disk) {

@@ -274,14 +274,14 @@ func TestWeakLevelsLoseASuffix(t *testing.T) {
 
 func crashEverywhere(t *testing.T, all []story) {
 	seeds := 3
-	if testing.Short() {
+	if thin() > 1 {
 		seeds = 1
 	}
 	for _, s := range all {
 		t.Run(fmt.Sprintf("%s at %s", s.name, s.level), func(t *testing.T) {
 			_, _, total := play(trial{t, "without a crash"}, s, 0)
 			trials := 0
-			for n := 1; n <= total; n++ {
+			for n := 1; n <= total; n += thin() {
 				r, cps, _ := play(trial{t, fmt.Sprintf("cut at call %d", n)}, s, n)
 				for i, how := range cuts(seeds) {
 					name := fmt.Sprintf("cut at call %d of %d, %s, names %s, seed %d", n, total, how.Unsynced, how.Names, how.Seed)

@@ -19,7 +19,7 @@ func TestKillLosesNothing(t *testing.T) {
 	for _, s := range stories(partition.Fsync, partition.Interval, partition.OS) {
 		t.Run(fmt.Sprintf("%s at %s", s.name, s.level), func(t *testing.T) {
 			_, _, total := play(trial{t, "without a kill"}, s, 0)
-			for n := 1; n <= total; n++ {
+			for n := 1; n <= total; n += thin() {
 				r, cps, _ := play(trial{t, fmt.Sprintf("killed at call %d", n)}, s, n)
 				for i, cp := range cps {
 					r.t = trial{t, fmt.Sprintf("killed at call %d of %d, checkpoint %d", n, total, i)}
@@ -63,10 +63,7 @@ func (s state) equal(o state) bool {
 // TestRecoveryMayBeCutAnywhere cuts the power in the middle of a recovery, at
 // every call that changes the disk: the next start finds the same.
 func TestRecoveryMayBeCutAnywhere(t *testing.T) {
-	every := 1
-	if testing.Short() {
-		every = 5
-	}
+	every := 2*thin() - 1
 	for _, s := range stories(partition.Fsync, partition.OS) {
 		t.Run(fmt.Sprintf("%s at %s", s.name, s.level), func(t *testing.T) {
 			_, _, total := play(trial{t, "without a crash"}, s, 0)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/varvelog/varve/internal/vfs"
@@ -22,6 +23,18 @@ type tb interface {
 	Logf(format string, args ...any)
 	Errorf(format string, args ...any)
 	Fatalf(format string, args ...any)
+}
+
+// thin is how many steps tests that try every one of many cases make at once: the
+// race detector finds nothing in one goroutine, and -short is to be short.
+func thin() int {
+	switch {
+	case raceEnabled:
+		return 17
+	case testing.Short():
+		return 5
+	}
+	return 1
 }
 
 const dir = "p" // of the log, in the file system

@@ -16,10 +16,7 @@ import (
 // readable, a trim and a retention pass work and make room, and appends work again
 // by themselves, with no offset lost.
 func TestFullDiskPasses(t *testing.T) {
-	step := int64(7)
-	if testing.Short() {
-		step = 61
-	}
+	step := 7 * int64(thin())
 	for _, level := range []partition.Level{partition.Fsync, partition.OS} {
 		for _, way := range []string{"space comes back", "trim", "trim all", "retention"} {
 			t.Run(fmt.Sprintf("%s at %s", way, level), func(t *testing.T) {
