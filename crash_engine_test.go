@@ -81,7 +81,7 @@ func engineCuts(n int64, many int) (all []vfs.CrashOptions) {
 func TestEngineSurvivesEveryCrash(t *testing.T) {
 	trials(t, stride(5), func(t *testing.T, story []act, n int64) {
 		w := newWorld(t, fmt.Sprintf("cut at call %d", n))
-		w.limit = n
+		w.limit.Store(n)
 		w.play(story)
 		w.stop()
 		for _, how := range engineCuts(n, 4) {
@@ -141,7 +141,7 @@ func (w *world) checkTidy() {
 func TestKillLosesNothingAcknowledged(t *testing.T) {
 	trials(t, stride(5), func(t *testing.T, story []act, n int64) {
 		w := newWorld(t, fmt.Sprintf("killed at call %d", n))
-		w.limit = n
+		w.limit.Store(n)
 		w.play(story)
 		w.stop()
 		left := w.on(w.name, w.disk.Clone())
@@ -162,14 +162,14 @@ func TestKillLosesNothingAcknowledged(t *testing.T) {
 func TestEngineRecoveryMayBeCut(t *testing.T) {
 	trials(t, stride(15)*3, func(t *testing.T, story []act, n int64) {
 		w := newWorld(t, fmt.Sprintf("cut at call %d", n))
-		w.limit = n
+		w.limit.Store(n)
 		w.play(story)
 		w.stop()
 		for _, how := range engineCuts(n, 1) {
 			disk := w.disk.Crash(how)
 			for m := int64(1); ; m++ {
 				cut := w.on(fmt.Sprintf("%s (%v), recovery cut at call %d", w.name, how, m), disk.Clone())
-				cut.limit = m
+				cut.limit.Store(m)
 				cut.open()
 				cut.stop()
 				left := w.on(cut.name, cut.disk.Crash(vfs.CrashOptions{Seed: uint64(m), Unsynced: vfs.Unsynced(m % 5), Names: vfs.Names(m / 5 % 4)}))

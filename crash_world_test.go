@@ -33,7 +33,7 @@ type world struct {
 	logged *logLines
 
 	calls atomic.Int64 // that changed the disk
-	limit int64        // the power goes off at this one; 0: never
+	limit atomic.Int64 // the power goes off at this one; 0: never
 	dead  atomic.Bool
 
 	mu     sync.Mutex
@@ -101,8 +101,11 @@ func (w *world) errorf(format string, args ...any) {
 
 // rule cuts the power at a call.
 func (w *world) rule(op vfs.Op) vfs.Fault {
-	if changesDisk(op.Kind) && w.calls.Add(1) >= w.limit && w.limit > 0 {
-		w.dead.Store(true)
+	if changesDisk(op.Kind) {
+		calls, limit := w.calls.Add(1), w.limit.Load()
+		if limit > 0 && calls >= limit {
+			w.dead.Store(true)
+		}
 	}
 	if w.dead.Load() {
 		return vfs.Fault{Err: errPower}
