@@ -21,6 +21,26 @@
 // with it. It pins the open file for the length of one call: a file that is
 // evicted or removed meanwhile stays readable until the last pin is gone.
 //
+// # Damage
+//
+// A batch is handed out when its checksum is right and its header fits. The first
+// 17 bytes of a header stand outside the checksum. They are held against the end of
+// the batch before, the index entry that led there, and the ends of the segment. In
+// a log with gaps, and where the leader epoch changes, that leaves a choice; so when
+// such a segment is first read, all its headers are gone through once and held
+// against the checksum of them that is kept in the seal or the checkpoint. A single
+// flipped bit is found by that sum.
+//
+// Behind damage reading goes on at the next batch that is one beyond doubt: a value
+// may hold bytes that check. Lost is the batch that was hit, and where neither its
+// checksum nor its length is left to go by, what stands in front of the next index
+// entry.
+//
+// Not noticed: in a log with gaps, a base offset that turned into another one
+// between those beside it, in what this process appended to a segment that is not
+// finished, or after the headers were gone through; and a leader epoch that rose in
+// what recovery reads without a seal.
+//
 // # What it does not do
 //
 // It gives out no offsets, decides no roll and no deletion, and knows neither

@@ -93,7 +93,7 @@ func TestEpochsOfASegmentThatGrows(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 20 {
-		st.add(shape{n: 1 + i%2, epoch: []record.Epoch{1, 1, 3, 6, 7, 7, 7}[i/3]})
+		st.add(shape{n: 1 + i%2, epoch: []record.Epoch{0, 0, 3, 6, 7, 7, 7}[i/3]})
 		st.appendTo(t, s, i)
 		for hit := range st.batches {
 			for bit := range int64(4) {
@@ -105,7 +105,7 @@ func TestEpochsOfASegmentThatGrows(t *testing.T) {
 				flip(t, mem, st.base, at)
 			}
 		}
-		if i%5 == 4 {
+		if i%8 == 7 {
 			if err := s.Sync(); err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +114,7 @@ func TestEpochsOfASegmentThatGrows(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.Close()
-			if i%2 == 0 {
+			if i == 7 {
 				s = OpenActive(mem, NewFiles(4), dir, state, st.opt)
 			} else if s, _, _, err = Recover(mem, NewFiles(4), dir, state, st.opt); err != nil {
 				t.Fatal(err)
@@ -127,6 +127,52 @@ func TestEpochsOfASegmentThatGrows(t *testing.T) {
 	}
 	s.Close()
 	st.verify(t, mem, seal)
+}
+
+// TestFinishedSegmentIsLookedThroughAgain reads a segment with gaps while it grows,
+// when nothing vouches for base offsets, and once more when it is finished.
+func TestFinishedSegmentIsLookedThroughAgain(t *testing.T) {
+	st := manyBatches(false, someGaps, stepping)
+	mem := newDisk(t)
+	s := st.write(t, mem, NewFiles(4))
+	defer s.Close()
+	if err := st.check(s, nil); err != nil {
+		t.Fatal(err)
+	}
+	finish(t, s)
+	flip(t, mem, st.base, int64(st.batches[8].pos+7)*8)
+	if err := st.checkFrom(s, st.base, hits{8: true}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBaseOffsetsOfASparseActiveSegment flips base offsets in a segment with gaps
+// that was written by this process: what leads out of the segment, or behind the
+// batch before, is noticed. The rest is once the segment is finished.
+func TestBaseOffsetsOfASparseActiveSegment(t *testing.T) {
+	st := manyBatches(false, someGaps, constant(5))
+	mem := newDisk(t)
+	s := st.write(t, mem, NewFiles(4))
+	defer s.Close()
+	noticed := 0
+	for i := 1; i < len(st.batches); i++ {
+		b := &st.batches[i]
+		for bit := range 64 {
+			was := b.BaseOffset ^ 1<<(8*(7-bit/8)+bit%8)
+			if was >= st.batches[i-1].NextOffset() && was+record.Offset(b.LastOffsetDelta) < st.next() {
+				continue
+			}
+			noticed++
+			flip(t, mem, st.base, int64(b.pos)*8+int64(bit))
+			if err := st.checkFrom(s, st.base, hits{i: true}); err != nil {
+				t.Errorf("bit %d of batch %d: %v", bit, i, err)
+			}
+			flip(t, mem, st.base, int64(b.pos)*8+int64(bit))
+		}
+	}
+	if noticed < 50*len(st.batches) {
+		t.Errorf("only %d flips are of this kind", noticed)
+	}
 }
 
 // TestManyWrongHeaders flips more than the sum can find: what neighbours notice is

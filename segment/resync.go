@@ -187,18 +187,20 @@ func (r *resync) byIndex() bool {
 // bySearch looks at every position behind the damage, and behind the last index
 // entry, for a batch from which on the file is whole. Of a run of batches that
 // breaks off only the last is searched for another beginning: what begins with
-// those before it breaks off as well.
+// those before it breaks off as well. Headers that are none can claim so much, in a
+// value that was made for it, that the search has to be given up.
 func (r *resync) bySearch() bool {
 	end := index.Entry{Offset: r.w.Next - 1, Pos: r.w.End}
 	from := max(r.at, r.last) + 1
+	budget := 16 * int64(r.w.End-from) // bytes of batches to look at
 	buf := make([]byte, min(scanWindow, max(int64(r.w.End-from), 0)))
 	for pos := from; pos+record.BatchOverhead <= r.w.End; {
 		n := r.read(buf[:min(int64(len(buf)), int64(r.w.End-pos))], pos)
 		if n < record.BatchOverhead {
 			return false
 		}
-		at, ok := r.candidate(buf[:n], pos)
-		if !ok {
+		at, size := r.candidate(buf[:n], pos)
+		if size == 0 {
 			pos += record.Pos(n - record.BatchOverhead + 1)
 			continue
 		}
@@ -206,7 +208,7 @@ func (r *resync) bySearch() bool {
 		if whole {
 			return r.ends(at, first)
 		}
-		if r.err != nil {
+		if budget -= size + int64(last-at); budget < 0 || r.err != nil {
 			return false
 		}
 		pos = last + 1
@@ -215,18 +217,18 @@ func (r *resync) bySearch() bool {
 }
 
 // candidate is the first position in data, which begins at pos, where the header
-// of a batch of offsets that are missing may begin.
-func (r *resync) candidate(data []byte, pos record.Pos) (record.Pos, bool) {
+// of a batch of offsets that are missing may begin, and the size it claims.
+func (r *resync) candidate(data []byte, pos record.Pos) (at record.Pos, size int64) {
 	for i := 0; i+record.BatchOverhead <= len(data); i++ {
 		size, err := record.PeekSize(data[i:])
 		if err != nil || size > int64(r.w.End-pos)-int64(i) {
 			continue
 		}
 		if base := baseOffset(data[i:]); base > r.hole.From && base < r.w.Next {
-			return pos + record.Pos(i), true
+			return pos + record.Pos(i), size
 		}
 	}
-	return 0, false
+	return 0, 0
 }
 
 // leads says whether the batches from a position on check and follow on as far as
