@@ -263,7 +263,7 @@ func TestOffsetsAreNeverReused(t *testing.T) {
 		"newest lost bits": func(r *rig) { check(r.t, r.disk.FlipBit(newest(r), 8*70)) },
 	}
 	for name, way := range ways {
-		for _, stop := range []string{"clean", "killed", "cut"} {
+		for _, stop := range []string{"clean", "killed", "cut", "killed, no checkpoint"} {
 			for _, records := range []int{2, 3, 8, 9} { // the active segment empty, new, older
 				t.Run(fmt.Sprintf("%s, %s, %d records", name, stop, records), func(t *testing.T) {
 					r := newRig(t, small(partition.Fsync))
@@ -285,6 +285,12 @@ func TestOffsetsAreNeverReused(t *testing.T) {
 					}
 					if name != "trimmed away" && name != "expired" {
 						way(r)
+					}
+					if stop == "killed, no checkpoint" {
+						if records != 3 || name == "directory gone" {
+							return // the seals say how far a log went, where all of it is sealed
+						}
+						cp = nil
 					}
 					disk := r.disk.Clone()
 					if stop == "cut" {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
+	"strings"
 	"testing"
 
 	"github.com/varvelog/varve/internal/vfs"
@@ -215,7 +217,20 @@ func (r *rig) checkRecovered(before book) {
 	for _, line := range r.logged.with("level=ERROR") {
 		r.t.Errorf("logged: %s", line)
 	}
+	r.noOrphans()
 	r.verify()
+}
+
+// noOrphans sees that every index is that of a log file.
+func (r *rig) noOrphans() {
+	r.t.Helper()
+	for _, f := range r.disk.Files() {
+		if ext := path.Ext(f); ext == ".index" || ext == ".timeindex" {
+			if _, err := r.disk.Stat(strings.TrimSuffix(f, ext) + ".log"); err != nil {
+				r.t.Errorf("%s is left without its log file", f)
+			}
+		}
+	}
 }
 
 // goOn publishes after a recovery and has the power fail once more: a start makes

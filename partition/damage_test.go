@@ -264,3 +264,92 @@ func TestMisplacedBatchIsNoticed(t *testing.T) {
 		t.Fatalf("the test reads the wrong file: base offset %d", b.BaseOffset)
 	}
 }
+
+// A seal that does not check keeps its place: the seals of segments that are
+// finished later stand behind all others, and none is lost for it.
+func TestDamagedSealCostsNoOther(t *testing.T) {
+	r, cp := damaged(t, partition.Fsync)
+	m := r.disk.Clone()
+	check(t, m.FlipBit(dir+"/seals", 8*segment.SealSize+100)) // of the second
+	left := r.after(m, cp)
+	for range 6 {
+		left.publish(1)
+	}
+	data, err := m.ReadFile(dir + "/seals")
+	check(t, err)
+	sealed := map[offset]bool{}
+	for ; len(data) >= segment.SealSize; data = data[segment.SealSize:] {
+		if s, err := segment.DecodeSeal(data); err == nil {
+			sealed[s.Base] = true
+		}
+	}
+	for _, s := range left.log.Stats().Segments {
+		if s.Sealed && !sealed[s.Base] {
+			t.Errorf("the seal of segment %d is lost; there are %v", s.Base, sealed)
+		}
+	}
+}
+
+// A damaged segment takes no appends, also where it is the last file there is.
+func TestDamagedLastFileTakesNoAppends(t *testing.T) {
+	for _, behind := range []int{0, 2} { // records in the file that is gone
+		r := newRig(t, small(partition.Fsync))
+		for range 14 {
+			r.publish(1)
+		}
+		rollByAge(r)
+		for range behind {
+			r.publish(1)
+		}
+		cp := r.snapshot()
+		m := r.disk.Clone()
+		check(t, m.Remove(fmt.Sprintf("%s/%020d.log", dir, 14)))
+		check(t, m.Remove(dir+"/seals"))
+		check(t, m.FlipBit(fmt.Sprintf("%s/%020d.log", dir, 12), 8*150))
+		left := r.after(m, cp)
+		end := offset(14 + behind)
+		for i := range 4 {
+			if s := left.publish(1); s.Err != nil || s.Base != end+offset(i) {
+				t.Errorf("the next record got offset %d (%v)", s.Base, s.Err)
+			}
+		}
+		for _, seg := range left.log.Stats().Segments {
+			if seg.Base == 12 && (seg.Next > 14 || seg.Bytes != 160) {
+				t.Errorf("the damaged segment was appended to: %+v", seg)
+			}
+		}
+		entries, gaps := readPast(t, left.log, 0)
+		if len(entries) != 13+4 {
+			t.Errorf("there are %d records, gaps %v", len(entries), gaps)
+		}
+		if got, err := read(left.log, end); err != nil || len(got) != 4 {
+			t.Errorf("behind it there are %v (%v)", got, err)
+		}
+	}
+}
+
+// What recovery has cut away does not come back with the next power cut, when its
+// offsets are in another file.
+func TestCutSegmentsStayAway(t *testing.T) {
+	r := newRig(t, small(partition.OS), func(r *rig) { r.eager = false })
+	r.publish(1)
+	cp := r.snapshot()
+	for range 5 {
+		r.publish(1)
+	}
+	m := r.disk.Crash(vfs.CrashOptions{Unsynced: vfs.UnsyncedKept, Names: vfs.NamesKept})
+	check(t, m.Truncate(dir+"/00000000000000000000.log", 100)) // the second batch is torn, a segment stands behind
+	left := r.after(m, cp)
+	if left.log.End() != 1 {
+		t.Fatalf("the end is %d", left.log.End())
+	}
+	left.high, left.told = 1, 1
+	left.cfg.SegmentBytes = 1 << 20 // so that the first file grows over the offsets of the second
+	check(t, left.log.Configure(left.cfg))
+	for range 4 {
+		left.publish(1, durably)
+	}
+	before := left.book
+	again := left.after(m.Crash(vfs.CrashOptions{}), nil)
+	again.checkRecovered(before)
+}

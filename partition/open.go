@@ -52,10 +52,9 @@ func (o *opening) run() error {
 	if err := o.loadStart(); err != nil {
 		return err
 	}
-	if o.seals, err = readSeals(l.env.FS, l.seals.name); err != nil {
+	if o.seals, l.seals.count, err = readSeals(l.env.FS, l.seals.name); err != nil {
 		return err
 	}
-	l.seals.count = len(o.seals)
 	l.seals.live = len(o.seals)
 	if o.cp != nil {
 		o.known = o.cp.Active

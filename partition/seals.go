@@ -22,7 +22,7 @@ const sealsName = "seals"
 type sealFile struct {
 	fs    vfs.FS
 	name  string
-	count int // seals in the file
+	count int // places for seals in the file, those that do not check included
 	live  int // of segments that were there when it was last written anew
 }
 
@@ -47,7 +47,7 @@ func (f *sealFile) add(s segment.Seal, start record.Offset) error {
 }
 
 func (f *sealFile) rewrite(start record.Offset) error {
-	seals, err := readSeals(f.fs, f.name)
+	seals, _, err := readSeals(f.fs, f.name)
 	if err != nil {
 		return err
 	}
@@ -66,23 +66,24 @@ func (f *sealFile) rewrite(start record.Offset) error {
 	return nil
 }
 
-// readSeals returns every seal that checks, by base offset; the last one of a
-// base counts. A file that is missing holds none.
-func readSeals(fsys vfs.FS, name string) (map[record.Offset]segment.Seal, error) {
+// readSeals returns every seal that checks, by base offset, and for how many there
+// is a place; the last one of a base counts. A file that is missing holds none.
+func readSeals(fsys vfs.FS, name string) (seals map[record.Offset]segment.Seal, places int, err error) {
 	data, err := readFile(fsys, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, 0, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	seals := make(map[record.Offset]segment.Seal, len(data)/segment.SealSize)
+	places = len(data) / segment.SealSize
+	seals = make(map[record.Offset]segment.Seal, len(data)/segment.SealSize)
 	for ; len(data) >= segment.SealSize; data = data[segment.SealSize:] {
 		if s, err := segment.DecodeSeal(data); err == nil {
 			seals[s.Base] = s
 		}
 	}
-	return seals, nil
+	return seals, places, nil
 }
 
 func readFile(fsys vfs.FS, name string) ([]byte, error) {

@@ -89,11 +89,11 @@ func (w *writer) take(a *Append) {
 	}
 }
 
-// endsBatch says whether the batch under construction has to be complete before a:
-// it cannot take a, or a has to know the next offset, which a batch that turns out
-// too large gives back.
+// endsBatch says whether the batch under construction cannot take a. One that may
+// turn out too large, and give its offsets back, takes nothing: so that whoever
+// comes next is told the true next offset.
 func (w *writer) endsBatch(a *Append) bool {
-	return len(w.open) > 0 && (a.Batch != nil || a.Expect >= 0 || w.codec != a.Codec ||
+	return len(w.open) > 0 && (a.Batch != nil || w.codec != a.Codec ||
 		w.size+a.Size > min(mergeBytes, w.cfg.MaxBatchBytes))
 }
 
