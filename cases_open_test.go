@@ -260,6 +260,92 @@ func TestOpenTwiceInOneProcess(t *testing.T) {
 	}
 }
 
+// Two opens of one directory at once, the first held at each of its calls in turn,
+// on a new directory and on a used one: one of the two gets it, the other is told
+// that it is locked, and nothing else. Where the second is closed meanwhile the
+// first goes on from what that has left.
+func TestOpenBesideAnOpen(t *testing.T) {
+	for _, used := range []bool{false, true} {
+		for _, meanwhile := range []bool{false, true} {
+			for n := int64(1); openBesideAnOpen(t, used, meanwhile, n); n++ {
+			}
+		}
+	}
+}
+
+// openBesideAnOpen holds the first open at its nth call; false when it makes
+// fewer.
+func openBesideAnOpen(t *testing.T, used, meanwhile bool, n int64) bool {
+	where := fmt.Sprintf("used %t, closed meanwhile %t, held at call %d", used, meanwhile, n)
+	disk := vfs.NewMem()
+	wins := uint64(0)
+	use := func(e *varve.Engine) {
+		if e == nil {
+			return
+		}
+		wins++
+		if _, err := e.EnsureTopic("t", varve.TopicConfig{}); err != nil {
+			t.Errorf("%s: %v", where, err)
+		}
+		if err := e.Close(); err != nil {
+			t.Errorf("%s: close: %v", where, err)
+		}
+	}
+	if used {
+		e, err := varve.OpenFS(disk, quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		use(e)
+	}
+	var seen atomic.Int64
+	v := newValve(func(vfs.Op) bool { return seen.Add(1) == n })
+	v.shut.Store(true)
+	type opened struct {
+		e   *varve.Engine
+		err error
+	}
+	first := make(chan opened, 1)
+	go func() {
+		e, err := varve.OpenFS(vfs.NewFaulty(disk, v.rule), quiet)
+		first <- opened{e, err}
+	}()
+	select {
+	case <-v.reached:
+	case a := <-first:
+		v.shut.Store(false)
+		if a.err != nil {
+			t.Error(a.err)
+		}
+		use(a.e)
+		return false
+	}
+	e, err := varve.OpenFS(disk, quiet)
+	both := err == nil && meanwhile
+	if both {
+		use(e)
+	}
+	close(v.gate)
+	a := <-first
+	var locked *varve.LockedError
+	for _, err := range []error{err, a.err} {
+		if err != nil && !errors.As(err, &locked) {
+			t.Errorf("%s: %v", where, err)
+		}
+	}
+	if !both {
+		use(e)
+	}
+	use(a.e)
+	if opened := (err == nil) != (a.err == nil); opened == both {
+		t.Errorf("%s: %v, and %v", where, a.err, err)
+	}
+	if doc, _, err := twin.Read(disk, "FORMAT"); err != nil || doc.Generation != wins {
+		t.Errorf("%s: %d starts are counted, there were %d: %v", where, doc.Generation, wins, err)
+	}
+	return true
+}
+
 // After a clean stop an open looks at no segment, and does as little for two
 // thousand of them as for twenty.
 func TestOpenAfterACleanStopReadsNoSegment(t *testing.T) {

@@ -115,8 +115,9 @@ func OpenFS(fsys vfs.FS, o Options) (*Engine, error) {
 }
 
 func (e *Engine) open() error {
-	starts, err := e.checkFormat()
-	if err != nil {
+	// What is not ours to open stays untouched: the lock would be a change. What the
+	// document says is believed once it is held: another engine may be at work now.
+	if _, _, err := e.checkFormat(); err != nil {
 		return err
 	}
 	lock, err := e.fs.Lock(lockName, holder())
@@ -124,13 +125,20 @@ func (e *Engine) open() error {
 		return err
 	}
 	e.lock = lock
-	if err := e.openLocked(starts); err != nil {
+	if err := e.openLocked(); err != nil {
 		return errors.Join(err, lock.Close())
 	}
 	return nil
 }
 
-func (e *Engine) openLocked(starts uint64) error {
+func (e *Engine) openLocked() error {
+	starts, mended, err := e.checkFormat()
+	if err != nil {
+		return err
+	}
+	if mended != "" {
+		e.log.Warn("metadata is restored from its copy", "what", mended)
+	}
 	clean, err := e.checkpoint.load(e.fs, e.log, starts)
 	if err != nil {
 		return err

@@ -20,26 +20,24 @@ type formatBody struct {
 
 // checkFormat reads the version without changing anything. The generation of that
 // document counts the starts of engines on the directory, 0 says that the directory
-// is empty and has still to be made one of varve's.
-func (e *Engine) checkFormat() (starts uint64, err error) {
+// is empty and has still to be made one of varve's. mended says what is wrong with
+// one of its two files.
+func (e *Engine) checkFormat() (starts uint64, mended string, err error) {
 	doc, _, err := twin.Read(e.fs, formatName)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return 0, e.checkEmpty()
+		return 0, "", e.checkEmpty()
 	case err != nil:
-		return 0, err
-	}
-	if doc.Mended != "" {
-		e.log.Warn("metadata is restored from its copy", "what", doc.Mended)
+		return 0, "", err
 	}
 	var f formatBody
 	if err := json.Unmarshal(doc.Body, &f); err != nil {
-		return 0, fmt.Errorf("%s: %w", e.fs.Path(formatName), err)
+		return 0, "", fmt.Errorf("%s: %w", e.fs.Path(formatName), err)
 	}
 	if f.Version > FormatVersion {
-		return 0, &VersionError{Path: e.fs.Path("."), Found: f.Version, Supported: FormatVersion}
+		return 0, "", &VersionError{Path: e.fs.Path("."), Found: f.Version, Supported: FormatVersion}
 	}
-	return doc.Generation, nil
+	return doc.Generation, doc.Mended, nil
 }
 
 // checkEmpty refuses a directory that has something in it and is not varve's. One
