@@ -256,7 +256,8 @@ func (e *Engine) Topics() []*Topic {
 	return list
 }
 
-// Topic finds a topic: ErrNoTopic where there is none.
+// Topic finds a topic: ErrNoTopic where there is none, with a *NameError where there
+// can be none.
 func (e *Engine) Topic(name string) (*Topic, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -268,6 +269,9 @@ func (e *Engine) Topic(name string) (*Topic, error) {
 	}
 	if err := e.broken[name]; err != nil {
 		return nil, fmt.Errorf("topic %s: %w", name, err)
+	}
+	if err := checkName(name); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoTopic, err)
 	}
 	return nil, fmt.Errorf("topic %s: %w", name, ErrNoTopic)
 }

@@ -34,6 +34,11 @@ type (
 	OutOfRangeError = partition.OutOfRangeError
 	// ConflictError says that a conditional publish found another next offset.
 	ConflictError = partition.ConflictError
+	// MaybeStoredError says that it is not known whether records are or will be
+	// stored: the context of a publish ended while it was under way, or the disk
+	// failed it (the cause then matches ErrReadOnly). After any other error of a
+	// publish nothing of it is stored.
+	MaybeStoredError = partition.MaybeStoredError
 	// TooLargeError says that a batch is larger than max.message.bytes.
 	TooLargeError = partition.TooLargeError
 	// CorruptError reports damage, and the offset at which reading can go on.
@@ -41,19 +46,6 @@ type (
 	// LockedError says which process has the directory open.
 	LockedError = vfs.LockedError
 )
-
-// MaybeStoredError is returned when a context ended while its publish was under
-// way: the records may be stored, now or soon, or not. When nothing of them was
-// or will be stored the error is that of the context alone.
-type MaybeStoredError struct {
-	Cause error // of the context
-}
-
-func (e *MaybeStoredError) Error() string {
-	return "publish may have been stored: " + e.Cause.Error()
-}
-
-func (e *MaybeStoredError) Unwrap() error { return e.Cause }
 
 // NameError says why a topic cannot have a name.
 type NameError struct {

@@ -36,8 +36,9 @@ func (p *Partition) Err() error {
 
 // Publish appends records as one batch, all or nothing, and returns the offset of
 // the first, once they are acknowledged at the topic's durability. The records
-// must not change until then. A context that ends meanwhile gives its own error
-// when nothing was stored, and a *MaybeStoredError when that is not known.
+// must not change until then. After an error nothing is stored, but for a
+// *MaybeStoredError, when that is not known: the context ended while the records
+// were on their way, or the disk failed.
 func (p *Partition) Publish(ctx context.Context, recs ...Record) (Offset, error) {
 	return p.publish(ctx, p.topic.engine.requests.get(), recs, publishing{expect: -1})
 }

@@ -166,9 +166,9 @@ func (t *Topic) AddPartitions(total int) error {
 	defer t.engine.catalogMu.Unlock()
 	have := t.Partitions()
 	err := t.alive()
-	if err == nil && (total <= have || total > maxPartitions) {
+	if err == nil && (total <= have || total > MaxPartitions) {
 		err = &ConfigError{Key: "partitions", Value: strconv.Itoa(total),
-			Reason: fmt.Sprintf("must be above %d, the number there is, and at most %d", have, maxPartitions)}
+			Reason: fmt.Sprintf("must be above %d, the number there is, and at most %d", have, MaxPartitions)}
 	}
 	if err == nil {
 		err = t.addPartitions(have, total)

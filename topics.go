@@ -33,9 +33,9 @@ const (
 	deletedPrefix = "~deleted-"
 )
 
-// maxPartitions bounds a topic: a number that is a slip of the finger should not
+// MaxPartitions bounds a topic: a number that is a slip of the finger should not
 // make a million directories.
-const maxPartitions = 100_000
+const MaxPartitions = 100_000
 
 // topicBody is what is kept of a topic.
 type topicBody struct {
@@ -84,9 +84,9 @@ func (e *Engine) createTopic(name string, c TopicConfig) (*Topic, error) {
 	if c.Partitions == 0 {
 		c.Partitions = 1
 	}
-	if c.Partitions < 0 || c.Partitions > maxPartitions {
+	if c.Partitions < 0 || c.Partitions > MaxPartitions {
 		return nil, &ConfigError{Key: "partitions", Value: strconv.Itoa(c.Partitions),
-			Reason: fmt.Sprintf("must be from 1 to %d", maxPartitions)}
+			Reason: fmt.Sprintf("must be from 1 to %d", MaxPartitions)}
 	}
 	cfg, err := parseConfig(c.Config)
 	if err != nil {
@@ -322,7 +322,7 @@ func (e *Engine) loadTopic(name string, clean bool) (*Topic, error) {
 	if body.Name != name {
 		return nil, fmt.Errorf("%s is that of topic %q: the directory was renamed", e.fs.Path(file), body.Name)
 	}
-	if body.Partitions < 1 || body.Partitions > maxPartitions {
+	if body.Partitions < 1 || body.Partitions > MaxPartitions {
 		return nil, fmt.Errorf("%s: %d partitions", e.fs.Path(file), body.Partitions)
 	}
 	cfg, err := parseConfig(body.Config)

@@ -44,14 +44,14 @@ func (w *acks) reached(end record.Offset) {
 	}
 }
 
-// fail tells all of them that they may be lost.
+// fail tells all of them that they may be lost, or not.
 func (w *acks) fail(err error) {
 	w.mu.Lock()
 	list := w.list
 	w.list = nil
 	w.mu.Unlock()
 	for _, d := range list {
-		d.done.finish(err)
+		d.done.finish(&MaybeStoredError{err})
 	}
 }
 

@@ -143,12 +143,13 @@ func TestFailedCutBackIsFinal(t *testing.T) {
 	})
 	r.publish(2)
 	armed = true
-	if s := r.publish(1); !errors.Is(s.Err, syscall.EIO) {
+	if s := r.publish(1); !errors.Is(s.Err, syscall.EIO) || !maybeStored(s.Err) {
 		t.Errorf("error is %v", s.Err)
 	}
 	armed = false
 	for range 2 {
-		if s := r.publish(1); !errors.Is(s.Err, partition.ErrReadOnly) || !errors.Is(s.Err, syscall.EIO) {
+		s := r.publish(1)
+		if !errors.Is(s.Err, partition.ErrReadOnly) || !errors.Is(s.Err, syscall.EIO) || maybeStored(s.Err) {
 			t.Errorf("a later append gets %v", s.Err)
 		}
 	}
@@ -163,6 +164,40 @@ func TestFailedCutBackIsFinal(t *testing.T) {
 	}
 	if s := left.publish(1); s.Err != nil || s.Base != 2 {
 		t.Errorf("the next start appends at %d: %v", s.Base, s.Err)
+	}
+}
+
+func maybeStored(err error) bool {
+	var m *partition.MaybeStoredError
+	return errors.As(err, &m)
+}
+
+// A batch that a failing disk took whole, and could not be cut back, is there after
+// the next start: whoever appended it was told that it may be.
+func TestAppendLeftBehindMayBeStored(t *testing.T) {
+	armed := false
+	r := newRig(t, small(partition.Fsync), func(r *rig) {
+		r.rule = func(op vfs.Op) vfs.Fault {
+			if !armed || !strings.HasSuffix(op.Name, ".log") {
+				return vfs.Fault{}
+			}
+			switch op.Kind {
+			case vfs.OpWrite:
+				return vfs.Fault{Err: syscall.EIO, Short: op.Len}
+			case vfs.OpTruncate:
+				return vfs.Fault{Err: syscall.EIO}
+			}
+			return vfs.Fault{}
+		}
+	})
+	r.publish(2)
+	armed = true
+	if s := r.publish(1); !maybeStored(s.Err) {
+		t.Errorf("error is %v", s.Err)
+	}
+	armed = false
+	if left := r.after(r.disk.Clone(), nil); left.log.End() != 3 {
+		t.Errorf("the end is %d, of 3 records in the file", left.log.End())
 	}
 }
 

@@ -37,6 +37,17 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("next offset is %d, expected %d", e.Next, e.Expected)
 }
 
+// MaybeStoredError says that it is not known whether an append is stored, or will
+// be: its caller did not wait for the end, or the disk failed it on the way. An
+// append that fails with any other error is not stored.
+type MaybeStoredError struct {
+	Cause error
+}
+
+func (e *MaybeStoredError) Error() string { return "may have been stored: " + e.Cause.Error() }
+
+func (e *MaybeStoredError) Unwrap() error { return e.Cause }
+
 // TooLargeError says that a batch is larger than max.message.bytes. Nothing was
 // stored.
 type TooLargeError struct {

@@ -37,6 +37,7 @@ type opening struct {
 	bases   []record.Offset // of segments that are not taken yet, in order
 	seals   map[record.Offset]segment.Seal
 	missing map[record.Offset]bool // of bases, those that are known by their seal alone
+	foreign bool                   // nothing is kept of the log beside its files
 	known   segment.State          // where the last checkpoint left the active segment
 	list    []*segment.Segment
 
@@ -49,13 +50,13 @@ func (o *opening) run() error {
 	if o.bases, err = l.listSegments(); err != nil {
 		return err
 	}
-	if err := o.loadStart(); err != nil {
-		return err
-	}
 	if o.seals, l.seals.count, err = readSeals(l.env.FS, l.seals.name); err != nil {
 		return err
 	}
 	l.seals.live = len(o.seals)
+	if err := o.loadStart(); err != nil {
+		return err
+	}
 	if o.cp != nil {
 		o.known = o.cp.Active
 	}
@@ -83,15 +84,31 @@ func (o *opening) loadStart() error {
 	if err != nil {
 		return err
 	}
-	if l.meta.generation == 0 && o.cp != nil {
+	if l.meta.generation == 0 && (o.cp != nil || len(o.seals) > 0) {
 		return fmt.Errorf("%s and its copy are missing: bring back one of them", l.env.FS.Path(l.dir+"/"+MetadataName))
 	}
+	o.foreign = l.meta.generation == 0
 	l.start.Store(int64(l.meta.body.LogStart))
-	l.sparse.Store(l.meta.body.Sparse)
+	l.sparse.Store(l.meta.body.Sparse || o.foreign)
 	if o.cp != nil {
 		raise(&l.start, int64(o.cp.Start))
 	}
 	return nil
+}
+
+// adopt makes the metadata of a log that came without: its files alone say where it
+// starts, and a jump of their offsets is none that can be told from a compacted
+// log's.
+func (o *opening) adopt() error {
+	l := o.l
+	body := metadataBody{Sparse: true}
+	if len(o.list) > 0 {
+		body.LogStart = o.list[0].Base()
+	}
+	l.log.Warn("partition has no metadata: taking it for one that was copied from a Kafka broker",
+		"partition", l.name, "dir", l.env.FS.Path(l.dir), "log start", body.LogStart)
+	l.start.Store(int64(body.LogStart))
+	return l.meta.save(l, body)
 }
 
 // addMissing adds the segments that are known to have been there, and are not:
@@ -116,15 +133,11 @@ func (o *opening) reached() record.Offset {
 	reached := o.l.Start()
 	if n := len(o.list); n > 0 {
 		reached = max(reached, o.list[n-1].Next())
-	} else if !o.kept() && len(o.bases) > 0 {
+	} else if o.foreign && len(o.bases) > 0 {
 		reached = o.bases[0]
 	}
 	return reached
 }
-
-// kept says that something is kept of the log beside its files. Nothing is of a
-// directory that was copied from a Kafka broker.
-func (o *opening) kept() bool { return o.cp != nil || o.l.meta.generation > 0 }
 
 // next takes the first of the segments that are left, unless the log ends here.
 func (o *opening) next() error {
@@ -237,7 +250,11 @@ func (o *opening) finish() error {
 		l.lastTime = max(l.lastTime, s.LastAppend())
 		l.appendSegmentLocked(s)
 	}
-	l.start.Store(int64(max(l.Start(), o.firstAbove())))
+	if o.foreign {
+		if err := o.adopt(); err != nil {
+			return err
+		}
+	}
 	l.epoch = epoch
 	if !o.clean {
 		l.epoch++ // also of an empty log: readers may have seen what is gone
@@ -262,15 +279,6 @@ func (o *opening) finish() error {
 		l.env.Runner.Tidy(l)
 	}
 	return nil
-}
-
-// firstAbove is the log start that the files tell where no metadata does: a
-// directory that was copied from a Kafka broker has none.
-func (o *opening) firstAbove() record.Offset {
-	if o.kept() || len(o.list) == 0 {
-		return 0
-	}
-	return o.list[0].Base()
 }
 
 // ensureActive makes the last segment the active one, or a new one at end where

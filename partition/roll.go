@@ -9,6 +9,39 @@ import (
 	"github.com/varvelog/varve/segment"
 )
 
+// rollBefore says whether b has to start a new segment: the active one would
+// pass its size, its age, or what its index can hold.
+func (w *writer) rollBefore(b *record.Batch) bool {
+	size := int64(w.seg.Size()) + w.bytes
+	if size == 0 { // offsets that are kept may begin far above an empty segment
+		return !w.seg.Fits(int64(b.Size()), b.LastOffset())
+	}
+	if size+int64(b.Size()) > w.cfg.SegmentBytes || w.seg.IndexFull() || !w.seg.Fits(w.bytes+int64(b.Size()), b.LastOffset()) {
+		return true
+	}
+	facts := activeFacts(w.seg)
+	if len(w.entries) > 0 {
+		if facts.Next == facts.Base {
+			facts.FirstTimestamp, facts.FirstAppend = w.entries[0].MaxTimestamp, w.now
+		}
+		facts.Next = b.BaseOffset
+	}
+	facts.MaxTimestamp = max(facts.MaxTimestamp, w.latest, b.MaxTimestamp)
+	return retention.RollDue(facts, w.cfg.SegmentAge, w.now)
+}
+
+// roll makes a new active segment for b to start. Where that cannot be done the
+// log goes on with the old one, if b can be there at all.
+func (w *writer) roll(b *record.Batch) error {
+	err := w.l.rollLocked(b.BaseOffset)
+	if err != nil && w.seg.Fits(int64(b.Size()), b.LastOffset()) {
+		w.l.log.Warn("cannot roll, going on with the segment", "partition", w.l.name, "segment", w.seg.Path(), "err", err)
+		return nil
+	}
+	w.seg = w.l.active
+	return err
+}
+
 // rollLocked ends the active segment and makes a new one at base, where the log
 // ends. It costs the making of one file: syncing and indexing the old segment is
 // left to Tidy.

@@ -26,7 +26,7 @@ func (o *opening) isDamage(at record.Offset, behind []record.Offset) bool {
 			return true
 		}
 	}
-	return len(behind) > 0 && (o.clean || !o.kept() || o.l.Config().Level == Fsync)
+	return len(behind) > 0 && (o.clean || o.foreign || o.l.Config().Level == Fsync)
 }
 
 // cutAtGap looks at the offsets between what was taken so far and the next

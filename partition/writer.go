@@ -1,18 +1,13 @@
 package partition
 
 import (
-	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/varvelog/varve/record"
-	"github.com/varvelog/varve/retention"
 	"github.com/varvelog/varve/segment"
 )
-
-// mergeBytes bounds a batch that the appender makes of several requests: large
-// enough to make its header cheap, small enough to read one record out of it.
-const mergeBytes = 32 << 10
 
 // writer turns requests into batches and batches into writes. One is borrowed
 // for the length of a round of appending; appendMu is held meanwhile.
@@ -32,6 +27,7 @@ type writer struct {
 	parts   []part          // what to write, in order
 	entries []segment.Entry // one for each batch in parts
 	bytes   int64           // of all parts
+	latest  int64           // largest timestamp in entries
 	wrote   []*Append       // requests in parts
 	bufs    [][]byte
 
@@ -53,6 +49,7 @@ func (l *Log) write(reqs []*Append) {
 	w := writers.Get().(*writer)
 	l.appendMu.Lock()
 	w.l, w.cfg, w.seg, w.next, w.now = l, l.Config(), l.active, l.LogEnd(), l.tickLocked()
+	w.latest = segment.NoMaxTimestamp
 	for _, a := range reqs {
 		w.take(a)
 	}
@@ -87,14 +84,6 @@ func (w *writer) take(a *Append) {
 	if err != nil {
 		w.refuse(a, err)
 	}
-}
-
-// endsBatch says whether the batch under construction cannot take a. One that may
-// turn out too large, and give its offsets back, takes nothing: so that whoever
-// comes next is told the true next offset.
-func (w *writer) endsBatch(a *Append) bool {
-	return len(w.open) > 0 && (a.Batch != nil || w.codec != a.Codec ||
-		w.size+a.Size > min(mergeBytes, w.cfg.MaxBatchBytes))
 }
 
 func (w *writer) refuse(a *Append, err error) {
@@ -135,94 +124,6 @@ func (w *writer) add(a *Append) error {
 	return w.addRecords(a)
 }
 
-// addRecords puts the records of a request into the batch under construction, or
-// begins one. Whether a large request keeps to the limit of a batch is seen when its
-// batch is complete, for it may compress.
-func (w *writer) addRecords(a *Append) error {
-	if len(w.open) == 0 {
-		w.builder.Reset(w.arena, w.next, record.BatchOptions{
-			Codec: a.Codec, Epoch: w.l.epoch, LogAppendTime: w.cfg.AppendTime, AppendTime: w.now,
-		})
-		w.size, w.codec = 0, a.Codec
-	}
-	a.Base, a.count = w.next, int32(len(a.Records))
-	for i := range a.Records {
-		r := &a.Records[i]
-		ts := r.Timestamp
-		if ts == 0 {
-			ts = w.now
-		}
-		w.builder.Add(ts, r.Key, r.Value, r.Headers)
-	}
-	w.next += record.Offset(a.count)
-	w.size += a.Size
-	w.open = append(w.open, a)
-	return nil
-}
-
-// closeBatch completes the batch under construction.
-func (w *writer) closeBatch() {
-	if len(w.open) == 0 {
-		return
-	}
-	start := len(w.arena)
-	w.arena = w.builder.Finish()
-	b, err := record.Parse(w.arena[start:])
-	if err != nil {
-		panic(fmt.Sprintf("varve: built a batch that does not parse: %v", err))
-	}
-	if b.Size() > w.cfg.MaxBatchBytes { // of one request: merged ones are within the limit
-		w.arena, w.next = w.arena[:start], b.BaseOffset
-		for _, a := range w.open {
-			w.refuse(a, &TooLargeError{Size: b.Size(), Limit: w.cfg.MaxBatchBytes})
-		}
-	} else {
-		w.place(&b, part{start: start, end: len(w.arena)}, w.open)
-	}
-	clear(w.open)
-	w.open = w.open[:0]
-}
-
-// addBatch takes a finished batch: the first 16 bytes of its header, which the
-// checksum does not cover, are made anew; the rest is written as it came.
-func (w *writer) addBatch(a *Append) error {
-	b := *a.Batch
-	if b.Size() > w.cfg.MaxBatchBytes {
-		return &TooLargeError{Size: b.Size(), Limit: w.cfg.MaxBatchBytes}
-	}
-	if a.KeepOffsets {
-		if b.BaseOffset < w.next || (b.BaseOffset > w.next && !w.l.sparse.Load()) {
-			return &ConflictError{Expected: b.BaseOffset, Next: w.next}
-		}
-		w.next = b.BaseOffset
-	}
-	a.Base, a.count = w.next, b.LastOffsetDelta+1
-	b.BaseOffset, b.LeaderEpoch = w.next, w.l.epoch
-	w.next += record.Offset(a.count)
-	w.place(&b, w.copyIn(&b), []*Append{a})
-	return nil
-}
-
-// copyIn puts the header of a finished batch into the arena, or all of it where
-// the time of the append has to go into it.
-func (w *writer) copyIn(b *record.Batch) part {
-	const uncovered = 16 // base offset, length, leader epoch
-	start := len(w.arena)
-	if w.cfg.AppendTime {
-		w.arena = append(w.arena, b.Bytes()...)
-		raw := w.arena[start:]
-		record.SetBaseOffset(raw, b.BaseOffset)
-		record.SetLeaderEpoch(raw, b.LeaderEpoch)
-		record.StampAppendTime(raw, w.now)
-		b.MaxTimestamp = w.now
-		return part{start: start, end: len(w.arena)}
-	}
-	w.arena = binary.BigEndian.AppendUint64(w.arena, uint64(b.BaseOffset))
-	w.arena = binary.BigEndian.AppendUint32(w.arena, uint32(b.Length))
-	w.arena = binary.BigEndian.AppendUint32(w.arena, uint32(b.LeaderEpoch))
-	return part{start: start, end: len(w.arena), raw: b.Bytes()[uncovered:]}
-}
-
 // place puts a complete batch into the write, after rolling where it may not go
 // into the active segment.
 func (w *writer) place(b *record.Batch, p part, of []*Append) {
@@ -244,43 +145,8 @@ func (w *writer) place(b *record.Batch, p part, of []*Append) {
 		MaxTimestamp: b.MaxTimestamp, Epoch: b.LeaderEpoch,
 	})
 	w.bytes += int64(b.Size())
+	w.latest = max(w.latest, b.MaxTimestamp)
 	w.wrote = append(w.wrote, of...)
-}
-
-// rollBefore says whether b has to start a new segment: the active one would
-// pass its size, its age, or what its index can hold.
-func (w *writer) rollBefore(b *record.Batch) bool {
-	size := int64(w.seg.Size()) + w.bytes
-	if size == 0 { // offsets that are kept may begin far above an empty segment
-		return !w.seg.Fits(int64(b.Size()), b.LastOffset())
-	}
-	if size+int64(b.Size()) > w.cfg.SegmentBytes || w.seg.IndexFull() || !w.seg.Fits(w.bytes+int64(b.Size()), b.LastOffset()) {
-		return true
-	}
-	facts := activeFacts(w.seg)
-	if len(w.entries) > 0 {
-		if facts.Next == facts.Base {
-			facts.FirstTimestamp, facts.FirstAppend = w.entries[0].MaxTimestamp, w.now
-		}
-		facts.Next = b.BaseOffset
-		for i := range w.entries {
-			facts.MaxTimestamp = max(facts.MaxTimestamp, w.entries[i].MaxTimestamp)
-		}
-	}
-	facts.MaxTimestamp = max(facts.MaxTimestamp, b.MaxTimestamp)
-	return retention.RollDue(facts, w.cfg.SegmentAge, w.now)
-}
-
-// roll makes a new active segment for b to start. Where that cannot be done the
-// log goes on with the old one, if b can be there at all.
-func (w *writer) roll(b *record.Batch) error {
-	err := w.l.rollLocked(b.BaseOffset)
-	if err != nil && w.seg.Fits(int64(b.Size()), b.LastOffset()) {
-		w.l.log.Warn("cannot roll, going on with the segment", "partition", w.l.name, "segment", w.seg.Path(), "err", err)
-		return nil
-	}
-	w.seg = w.l.active
-	return err
 }
 
 // flush writes the complete batches.
@@ -293,8 +159,12 @@ func (w *writer) flush() {
 	if err := w.append(); err != nil {
 		w.err = fmt.Errorf("append %s at offset %d: %w", w.l.name, w.entries[0].Base, err)
 		w.l.noteFailure(w.seg)
+		err := w.err
+		if errors.Is(err, segment.ErrLeftBehind) {
+			err = &MaybeStoredError{err}
+		}
 		for _, a := range w.wrote {
-			w.refuse(a, w.err)
+			w.refuse(a, err)
 		}
 	} else {
 		w.appended(last + 1)
@@ -303,6 +173,7 @@ func (w *writer) flush() {
 	clear(w.wrote)
 	clear(w.bufs)
 	w.parts, w.entries, w.wrote, w.bufs, w.bytes = w.parts[:0], w.entries[:0], w.wrote[:0], w.bufs[:0], 0
+	w.latest = segment.NoMaxTimestamp
 }
 
 // append writes to the segment. On a topic of level fsync nothing goes into a new

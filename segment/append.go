@@ -70,7 +70,8 @@ func (s *Segment) Append(bufs [][]byte, entries []Entry, now int64) error {
 	start := s.size.Load()
 	if _, err := h.file.WriteVecAt(bufs, start); err != nil {
 		if terr := h.file.Truncate(start); terr != nil {
-			s.fail(fmt.Errorf("cut back %s after a failed write: %w", s.Path(), terr))
+			err = fmt.Errorf("%w (and %w: %w)", err, ErrLeftBehind, terr)
+			s.fail(err)
 		}
 		return err
 	}

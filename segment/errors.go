@@ -24,6 +24,10 @@ func (e *CorruptError) Error() string {
 		e.Path, e.At, e.Reason, e.From, e.To-1)
 }
 
+// ErrLeftBehind matches the error of an append that failed and of which bytes may
+// be left in the file, because it could not be cut back.
+var ErrLeftBehind = errors.New("cannot cut back")
+
 // errRemoved is returned by a segment whose files were deleted while it had
 // none open: retention or a trim went past it.
 var errRemoved = errors.New("segment was removed")

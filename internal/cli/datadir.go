@@ -88,15 +88,21 @@ func (a *app) withTopic(name string, f func(*varve.Topic) error) error {
 // topic looks a topic up.
 func (a *app) topic(e *varve.Engine, name string) (*varve.Topic, error) {
 	t, err := e.Topic(name)
-	if errors.Is(err, varve.ErrNoTopic) {
-		return nil, a.noTopic(name)
-	}
-	return t, err
+	return t, a.noTopic(err, name, "")
 }
 
-func (a *app) noTopic(name string) error {
-	return hintf(fmt.Errorf("topic %q does not exist in %s", name, a.dataDir()),
-		"create it with: varve topic create %s", name)
+// noTopic makes the best of an error of looking a topic up, for its reader. alter is
+// another way than to create it first.
+func (a *app) noTopic(err error, name, alter string) error {
+	var wrong *varve.NameError
+	switch {
+	case errors.As(err, &wrong):
+		return wrong
+	case errors.Is(err, varve.ErrNoTopic):
+		return hintf(fmt.Errorf("topic %q does not exist in %s", name, a.dataDir()),
+			"create it with: varve topic create %s%s", name, alter)
+	}
+	return err
 }
 
 // topicsDir is where the topics lie, each in a directory of its name.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -166,12 +165,8 @@ func (f *produceFlags) check(given func(flag string) bool) (o produceOptions, er
 // produceTopic finds the topic, or with --create makes it.
 func (a *app) produceTopic(e *varve.Engine, name string, f produceFlags) (*varve.Topic, error) {
 	t, err := e.Topic(name)
-	if !errors.Is(err, varve.ErrNoTopic) {
-		return t, err
-	}
-	if !f.create {
-		return nil, hintf(fmt.Errorf("topic %q does not exist in %s", name, a.dataDir()),
-			"create it with: varve topic create %s, or pass --create", name)
+	if !errors.Is(err, varve.ErrNoTopic) || !f.create {
+		return t, a.noTopic(err, name, ", or pass --create")
 	}
 	return e.CreateTopic(name, varve.TopicConfig{Partitions: f.partitions, Config: f.config})
 }

@@ -34,8 +34,8 @@ loses partitions.`,
 					return usagef("%s is both set and unset", k)
 				}
 			}
-			if more && partitions < 1 {
-				return usagef("--partitions %d: a topic has at least one (see: %s --help)", partitions, c.CommandPath())
+			if more && (partitions < 1 || partitions > varve.MaxPartitions) {
+				return usagef("--partitions %d: a topic has from 1 to %d (see: %s --help)", partitions, varve.MaxPartitions, c.CommandPath())
 			}
 			return a.withTopic(args[0], func(t *varve.Topic) error {
 				if more && partitions <= t.Partitions() {

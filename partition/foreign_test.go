@@ -1,0 +1,116 @@
+package partition_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/varvelog/varve/internal/vfs"
+	"github.com/varvelog/varve/partition"
+	"github.com/varvelog/varve/record"
+)
+
+// copied makes a directory as a copy of a Kafka partition is: log files, named by
+// their base offset, with a batch of one record at each of the offsets, and no
+// metadata.
+func copied(t *testing.T, files map[record.Offset][]record.Offset) *vfs.Mem {
+	t.Helper()
+	disk := vfs.NewMem()
+	check(t, disk.Mkdir(dir))
+	for base, offsets := range files {
+		var data []byte
+		for _, off := range offsets {
+			var b record.Builder
+			b.Reset(nil, off, record.BatchOptions{})
+			b.Add(1000, nil, []byte(fmt.Sprint("v", off)), nil)
+			data = append(data, b.Finish()...)
+		}
+		f, err := disk.OpenFile(fmt.Sprintf("%s/%020d.log", dir, base), os.O_RDWR|os.O_CREATE)
+		check(t, err)
+		_, err = f.WriteAt(data, 0)
+		check(t, errors.Join(err, f.Sync(), f.Close()))
+	}
+	check(t, errors.Join(disk.SyncDir(dir), disk.SyncDir(".")))
+	return disk
+}
+
+// A compacted partition that was copied from a Kafka broker keeps every batch: its
+// gaps are none that a crash made. So it does after a crash, after a clean stop, and
+// when records follow.
+func TestCopiedLogKeepsItsGaps(t *testing.T) {
+	for name, files := range map[string]map[record.Offset][]record.Offset{
+		"gaps in a file":        {0: {0, 5, 20}},
+		"first is compacted":    {0: {3, 4}},
+		"gap at the start":      {10: {10, 11, 20}},
+		"gaps between files":    {0: {0, 7}, 30: {30, 41}, 60: {61}},
+		"an empty file at last": {0: {0, 7}, 30: {}},
+		"without gaps":          {0: {0, 1}, 2: {2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var want []record.Offset
+			var start record.Offset = 1 << 40
+			for base, offsets := range files {
+				want = append(want, offsets...)
+				start = min(start, base)
+			}
+			slices.Sort(want)
+			r := &rig{t: t, disk: copied(t, files), cfg: small(partition.Fsync), now: 1_700_000_000_000, eager: true}
+			r.wrote = map[record.Offset]string{}
+			same := func(when string) {
+				t.Helper()
+				entries, err := read(r.log, r.log.Start())
+				var got []record.Offset
+				for _, e := range entries {
+					got = append(got, e.off)
+				}
+				if err != nil || !slices.Equal(got, want) {
+					t.Errorf("%s there are %v (%v), expected %v\n%s", when, got, err, want, r.logged.String())
+				}
+				if r.log.Start() != start {
+					t.Errorf("%s the log starts at %d, expected %d", when, r.log.Start(), start)
+				}
+			}
+			r.open(nil, false)
+			same("at first")
+			r.open(nil, false)
+			same("after a crash")
+			cp := r.snapshot()
+			r.open(cp, false)
+			same("after a crash with a checkpoint")
+			for range 4 {
+				s := r.publish(1)
+				if s.Err != nil {
+					t.Fatal(s.Err)
+				}
+				want = append(want, s.Base)
+			}
+			r.open(cp, false)
+			same("with records behind, after a crash")
+			r.restart()
+			same("after a clean stop")
+		})
+	}
+}
+
+// A log of varve's that lost both files of its metadata is not taken for a copy
+// while anything tells that it is none: its log start is not known.
+func TestLostMetadataIsNoCopy(t *testing.T) {
+	r := newRig(t, small(partition.Fsync))
+	for range 14 {
+		r.publish(1)
+	}
+	check(t, errors.Join(r.disk.Remove(dir+"/partition.json"), r.disk.Remove(dir+"/partition.json.copy")))
+	before := r.disk.Clone()
+	if err := r.tryOpen(nil, false); err == nil {
+		t.Fatal("opened without metadata")
+	}
+	entries, err := before.ReadDir(dir)
+	check(t, err)
+	after, err := r.disk.ReadDir(dir)
+	check(t, err)
+	if len(entries) != len(after) {
+		t.Errorf("there were %d files, now there are %d", len(entries), len(after))
+	}
+}
