@@ -31,7 +31,7 @@ func (b *bareLog) Drain(l *partition.Log)  { b.crew.Go(l.Drain) }
 func (b *bareLog) Tidy(l *partition.Log)   { b.crew.Go(func() { l.Tidy() }) }
 
 // openBare opens the log in the directory "p" of a file system.
-func openBare(t testing.TB, fsys vfs.FS, cp *partition.Checkpoint, clean bool) *bareLog {
+func openBare(t testing.TB, fsys vfs.FS, cp *partition.Checkpoint, stop partition.Stop) *bareLog {
 	t.Helper()
 	b := &bareLog{t: t, fs: fsys}
 	env := partition.Env{
@@ -42,7 +42,7 @@ func openBare(t testing.TB, fsys vfs.FS, cp *partition.Checkpoint, clean bool) *
 	b.Log, err = partition.Open(env, "t/0", "p", partition.Config{
 		Level: partition.OS, SegmentBytes: math.MaxInt32, SegmentAge: -1, RetentionAge: -1, RetentionBytes: -1,
 		MaxBatchBytes: 64 << 20,
-	}, cp, clean)
+	}, cp, stop)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestOffsetsFarFromTheSegmentBase(t *testing.T) {
 			if err := twin.Save(disk, "p/partition.json", 1, []byte(`{"logStart":0,"sparse":true}`)); err != nil {
 				t.Fatal(err)
 			}
-			b := openBare(t, disk, nil, false)
+			b := openBare(t, disk, nil, partition.Crashed)
 			var want []record.Offset
 			for i, base := range jumps {
 				n := 1
@@ -192,10 +192,10 @@ func TestOffsetsFarFromTheSegmentBase(t *testing.T) {
 			}
 			check("live")
 			left := disk.Clone()
-			b = openBare(t, disk, b.stop(), true)
+			b = openBare(t, disk, b.stop(), partition.Clean)
 			check("after a clean stop")
 			b.stop()
-			b = openBare(t, left, nil, false)
+			b = openBare(t, left, nil, partition.Crashed)
 			check("after a kill")
 			b.stop()
 		})
@@ -209,7 +209,7 @@ func TestKeptOffsetsDoNotGoBack(t *testing.T) {
 	if err := disk.Mkdir("p"); err != nil {
 		t.Fatal(err)
 	}
-	b := openBare(t, disk, nil, false)
+	b := openBare(t, disk, nil, partition.Crashed)
 	b.add(batchAt(0, 5, 1, []byte("x")), true)
 	for _, base := range []record.Offset{0, 3, 4} {
 		batch, err := record.Parse(batchAt(base, 1, 1, nil))
@@ -269,7 +269,7 @@ func TestSegmentAsLargeAsAPositionCanSay(t *testing.T) {
 				Entries: 1, Sum: crc32.Checksum(entry, crc32.MakeTable(crc32.Castagnoli)),
 				Tail: index.Tail{Since: int64(len(last)), MaxTimestamp: 2000, MaxOffset: 1},
 			},
-		}}, true)
+		}}, partition.Clean)
 		want := []record.Offset{1}
 		for i := range 30 {
 			size := 100
@@ -293,7 +293,7 @@ func TestSegmentAsLargeAsAPositionCanSay(t *testing.T) {
 			if off, found, err := b.FindTime(3005, 0); err != nil || !found || off != 7 {
 				t.Errorf("room for %d bytes: time 3005 is at %d, %t, %v, want 7", room, off, found, err)
 			}
-			b = openBare(t, fsys, b.stop(), true)
+			b = openBare(t, fsys, b.stop(), partition.Clean)
 		}
 		b.stop()
 	}
@@ -317,7 +317,11 @@ func TestSegmentThatSpansTooMuchIsRead(t *testing.T) {
 	}
 	var cp *partition.Checkpoint
 	for round := range 4 {
-		b := openBare(t, disk, cp, round == 2)
+		stop := partition.Crashed
+		if round == 2 {
+			stop = partition.Clean
+		}
+		b := openBare(t, disk, cp, stop)
 		for i, base := range want {
 			if got := b.bases(base); len(got) != len(want)-i || got[0] != base {
 				t.Errorf("round %d: from %d there are batches %v, want %v", round, base, got, want[i:])

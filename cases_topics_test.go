@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"path"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -485,4 +487,44 @@ func TestAlteredSettingsAreInForce(t *testing.T) {
 	if p.DurableEnd() != off+1 {
 		t.Errorf("durable up to %d after an acknowledgement of %d at level fsync", p.DurableEnd(), off)
 	}
+}
+
+// A weaker level is in force once it is stored, and not before: nobody sees what a
+// power cut, and the old level with it, could take back.
+func TestWeakerLevelWaitsForItsSave(t *testing.T) {
+	var p *varve.Partition
+	gate := make(chan struct{})
+	var armed atomic.Bool
+	var seen []varve.Offset
+	r := newRig(t, background, func(r *rig) {
+		r.rule = func(op vfs.Op) vfs.Fault {
+			switch {
+			case !armed.Load():
+			case op.Kind == vfs.OpSync && !strings.HasPrefix(path.Base(op.Name), "topic.json"):
+				return vfs.Fault{Block: gate}
+			case op.Kind == vfs.OpWrite && strings.HasPrefix(path.Base(op.Name), "topic.json"):
+				seen = append(seen, p.End())
+			}
+			return vfs.Fault{}
+		}
+	})
+	p = r.one("retention.ms=-1")
+	armed.Store(true)
+	rec := text("not durable")
+	place, err := p.Topic().Publisher(varve.PublisherOptions{Ack: varve.OS}).Publish(context.Background(), rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.note(p, place.Offset, rec)
+	if err := p.Topic().Alter(config("durability=os")); err != nil {
+		t.Fatal(err)
+	}
+	if len(seen) == 0 || slices.Max(seen) != 0 {
+		t.Errorf("the ends while the level was stored: %v", seen)
+	}
+	if p.End() != 1 {
+		t.Errorf("the end is %d", p.End())
+	}
+	armed.Store(false)
+	close(gate)
 }

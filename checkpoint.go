@@ -55,41 +55,55 @@ type checkpointFile struct {
 const (
 	checkpointMagic = "varvecp1"
 	cleanMagic      = "varvecl1"
+	cleanSize       = 28
 	checkpointHead  = 24
 	checkpointEntry = 20 + partition.CheckpointSize
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// load reads the checkpoint and takes the mark of a clean stop away. clean says
-// that it was there, and belongs to the checkpoint and to the last of so many
-// starts.
-func (c *checkpointFile) load(fsys vfs.FS, log *slog.Logger, starts uint64) (clean bool, err error) {
+// load reads the checkpoint and takes the mark of a clean stop away. The mark counts
+// if it belongs to the last of so many starts, and the checkpoint with it if the mark
+// names it.
+func (c *checkpointFile) load(fsys vfs.FS, log *slog.Logger, starts uint64) (stop partition.Stop, err error) {
 	c.starts = starts
 	defer func() { c.starts++ }()
 	data, err := readWhole(fsys, checkpointName)
 	if err == nil {
 		err = c.decode(data)
 	}
-	missing := errors.Is(err, fs.ErrNotExist)
-	if err != nil && !missing {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		log.Warn("checkpoint is of no use, reading the logs instead", "path", fsys.Path(checkpointName), "err", err)
 	}
-	mark, merr := readWhole(fsys, cleanName)
-	if errors.Is(merr, fs.ErrNotExist) {
-		return false, nil
+	mark, err := readWhole(fsys, cleanName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return partition.Crashed, nil
 	}
-	clean = err == nil && merr == nil && string(mark) == string(c.cleanMark())
+	if generation, ok := c.decodeMark(mark); err == nil && ok {
+		if stop = partition.Stopped; generation == c.generation && c.logs != nil {
+			stop = partition.Clean
+		}
+	}
 	if err := fsys.Remove(cleanName); err != nil {
-		return false, err
+		return stop, err
 	}
-	return clean, fsys.SyncDir(".")
+	return stop, fsys.SyncDir(".")
 }
 
 func (c *checkpointFile) cleanMark() []byte {
 	b := binary.BigEndian.AppendUint64([]byte(cleanMagic), c.generation)
 	b = binary.BigEndian.AppendUint64(b, c.starts)
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// decodeMark returns the generation of the checkpoint that a mark speaks of, if it
+// is a mark of the last start.
+func (c *checkpointFile) decodeMark(b []byte) (generation uint64, ok bool) {
+	be := binary.BigEndian
+	if len(b) != cleanSize || string(b[:8]) != cleanMagic || crc32.Checksum(b[:cleanSize-4], castagnoli) != be.Uint32(b[cleanSize-4:]) {
+		return 0, false
+	}
+	return be.Uint64(b[8:]), be.Uint64(b[16:]) == c.starts
 }
 
 func (c *checkpointFile) decode(data []byte) error {

@@ -139,7 +139,7 @@ func (e *Engine) openLocked() error {
 	if mended != "" {
 		e.log.Warn("metadata is restored from its copy", "what", mended)
 	}
-	clean, err := e.checkpoint.load(e.fs, e.log, starts)
+	stop, err := e.checkpoint.load(e.fs, e.log, starts)
 	if err != nil {
 		return err
 	}
@@ -158,12 +158,12 @@ func (e *Engine) openLocked() error {
 		FS: e.fs, Files: segment.NewFiles(e.opt.OpenFiles), Journal: e.workers, Runner: e.workers, Logger: e.log,
 		Now: func() int64 { return e.opt.Clock().UnixMilli() },
 	}
-	if err := e.loadTopics(clean); err != nil {
+	if err := e.loadTopics(stop); err != nil {
 		e.workers.stop()
 		e.cache.close()
 		return err
 	}
-	if !clean {
+	if stop != partition.Clean {
 		// The leader epochs that have risen are kept before anybody can publish under
 		// them, and what was recovered need not be read again.
 		e.keepCheckpoint(true)

@@ -53,10 +53,10 @@ func newTopic(e *Engine, body topicBody, cfg topicConfig, generation uint64) *To
 }
 
 // openPartitions opens the partitions from, …, to-1, behind those that are open.
-func (t *Topic) openPartitions(from, to int, logs map[logKey]partition.Checkpoint, clean bool) {
+func (t *Topic) openPartitions(from, to int, logs map[logKey]partition.Checkpoint, stop partition.Stop) {
 	list := append([]*Partition(nil), t.parts()...)
 	for i := from; i < to; i++ {
-		list = append(list, t.openLog(i, logs, clean))
+		list = append(list, t.openLog(i, logs, stop))
 	}
 	t.partitions.Store(&list)
 }
@@ -68,7 +68,7 @@ func (t *Topic) openNew(from, to int) {
 	for i := from; i < to; i++ {
 		logs[logKey{t.id, int32(i)}] = partition.Checkpoint{}
 	}
-	t.openPartitions(from, to, logs, true)
+	t.openPartitions(from, to, logs, partition.Clean)
 }
 
 func (t *Topic) parts() []*Partition  { return *t.partitions.Load() }

@@ -243,7 +243,7 @@ func (e *Engine) DeleteTopic(name string) error {
 func (e *Engine) takeBack(name string) {
 	e.checkpointMu.Lock()
 	defer e.checkpointMu.Unlock()
-	t, err := e.loadTopic(name, false)
+	t, err := e.loadTopic(name, partition.Crashed)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err != nil {
@@ -255,7 +255,7 @@ func (e *Engine) takeBack(name string) {
 }
 
 // loadTopics opens what is under topics/.
-func (e *Engine) loadTopics(clean bool) error {
+func (e *Engine) loadTopics(stop partition.Stop) error {
 	entries, err := e.fs.ReadDir(topicsName)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := e.fs.Mkdir(topicsName); err != nil {
@@ -280,15 +280,15 @@ func (e *Engine) loadTopics(clean bool) error {
 			names = append(names, name)
 		}
 	}
-	e.loadAll(names, clean)
+	e.loadAll(names, stop)
 	return nil
 }
 
 // loadAll opens topics, several at a time: opening waits for the disk.
-func (e *Engine) loadAll(names []string, clean bool) {
+func (e *Engine) loadAll(names []string, stop partition.Stop) {
 	ids := make(map[uuid.UUID]string)
 	parallel(len(names), func(i int) {
-		t, err := e.loadTopic(names[i], clean)
+		t, err := e.loadTopic(names[i], stop)
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if err == nil {
@@ -306,7 +306,7 @@ func (e *Engine) loadAll(names []string, clean bool) {
 	})
 }
 
-func (e *Engine) loadTopic(name string, clean bool) (*Topic, error) {
+func (e *Engine) loadTopic(name string, stop partition.Stop) (*Topic, error) {
 	file := topicDir(name) + "/" + topicFile
 	doc, err := twin.Load(e.fs, file)
 	if err != nil {
@@ -333,20 +333,20 @@ func (e *Engine) loadTopic(name string, clean bool) (*Topic, error) {
 		return nil, err
 	}
 	t := newTopic(e, body, cfg, doc.Generation)
-	t.openPartitions(0, body.Partitions, e.checkpoint.logs, clean)
+	t.openPartitions(0, body.Partitions, e.checkpoint.logs, stop)
 	return t, nil
 }
 
 // openLog opens one partition. One that cannot be opened is kept, and says why at
 // every call; the others serve.
-func (t *Topic) openLog(i int, logs map[logKey]partition.Checkpoint, clean bool) *Partition {
+func (t *Topic) openLog(i int, logs map[logKey]partition.Checkpoint, stop partition.Stop) *Partition {
 	p := &Partition{topic: t, index: int32(i)}
 	var cp *partition.Checkpoint
 	if c, ok := logs[logKey{t.id, int32(i)}]; ok {
 		cp = &c
 	}
 	name := t.name + "/" + strconv.Itoa(i)
-	log, err := partition.Open(t.engine.env, name, topicDir(t.name)+"/"+strconv.Itoa(i), t.config().log, cp, clean)
+	log, err := partition.Open(t.engine.env, name, topicDir(t.name)+"/"+strconv.Itoa(i), t.config().log, cp, stop)
 	if err != nil {
 		p.broken = err
 		t.engine.log.Error("cannot open a partition", "partition", name, "err", err)

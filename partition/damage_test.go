@@ -3,6 +3,7 @@ package partition_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -352,4 +353,46 @@ func TestCutSegmentsStayAway(t *testing.T) {
 	before := left.book
 	again := left.after(m.Crash(vfs.CrashOptions{}), nil)
 	again.checkRecovered(before)
+}
+
+// A flipped bit of a leader epoch costs the batch it hit and no other, where neither
+// a seal nor a checkpoint tells what the epochs were. At the end of a segment nothing
+// in it says that it did not rise.
+func TestFlippedEpochCostsOneBatch(t *testing.T) {
+	cfg := small(partition.Fsync)
+	cfg.SegmentBytes = 800
+	r := newRig(t, cfg)
+	for range 25 {
+		r.publish(1)
+	}
+	segments := r.log.Stats().Segments
+	check(t, r.disk.Remove(dir+"/seals"))
+	for i, seg := range segments {
+		name := fmt.Sprintf("%s/%020d.log", dir, seg.Base)
+		data, err := r.disk.ReadFile(name)
+		check(t, err)
+		off := seg.Base
+		for pos := 0; pos < len(data); off++ {
+			for bit := range 32 {
+				last := i == len(segments)-1
+				if last && bit == 0 {
+					continue // below the epoch in front, at the end: torn, for all that is known
+				}
+				m := r.disk.Clone()
+				check(t, m.FlipBit(name, int64(8*(pos+12)+bit^7)))
+				left := &rig{book: r.book, t: t, disk: m, cfg: r.cfg, now: r.now, eager: true}
+				left.open(nil, false)
+				entries, gaps := readPast(t, left.log, 0)
+				if off == seg.Next-1 && len(entries) >= 24 {
+					continue
+				}
+				if len(entries) != 24 || !slices.Equal(gaps, []gap{{off, off + 1}}) {
+					t.Fatalf("bit %d of the epoch of batch %d: %d records of 25, gaps %v", bit, off, len(entries), gaps)
+				}
+			}
+			size, err := record.PeekSize(data[pos:])
+			check(t, err)
+			pos += int(size)
+		}
+	}
 }

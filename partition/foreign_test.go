@@ -10,6 +10,7 @@ import (
 	"github.com/varvelog/varve/internal/vfs"
 	"github.com/varvelog/varve/partition"
 	"github.com/varvelog/varve/record"
+	"github.com/varvelog/varve/segment"
 )
 
 // copied makes a directory as a copy of a Kafka partition is: log files, named by
@@ -112,5 +113,52 @@ func TestLostMetadataIsNoCopy(t *testing.T) {
 	check(t, err)
 	if len(entries) != len(after) {
 		t.Errorf("there were %d files, now there are %d", len(entries), len(after))
+	}
+}
+
+// Seals that belong to another log, or to one that had this one's directory before,
+// are not believed: the answers are those without any.
+func TestSealsOfAnotherLogAreNotBelieved(t *testing.T) {
+	r := newRig(t, small(partition.Fsync))
+	for range 17 {
+		r.publish(1)
+	}
+	other := newRig(t, small(partition.Fsync))
+	for n := range 30 { // other offsets, other segments
+		other.publish(1 + n%4)
+	}
+	theirs, err := other.disk.ReadFile(dir + "/seals")
+	check(t, err)
+	ours, err := r.disk.ReadFile(dir + "/seals")
+	check(t, err)
+	if len(theirs) < 5*segment.SealSize {
+		t.Fatalf("%d bytes of seals", len(theirs))
+	}
+	for name, seals := range map[string][]byte{
+		"another's":            theirs,
+		"another's, a part":    theirs[:3*segment.SealSize+7],
+		"without a head":       theirs[segment.SealSize:],
+		"head flipped":         append([]byte{ours[0] ^ 1}, ours[1:]...),
+		"of no log":            make([]byte, 5*segment.SealSize),
+		"ours, and as written": ours,
+	} {
+		m := r.disk.Clone()
+		check(t, m.WriteFile(dir+"/seals", seals))
+		left := r.after(m, nil)
+		left.verify()
+		if left.log.End() != 17 || left.log.Start() != 0 {
+			t.Errorf("%s: there is [%d, %d)\n%s", name, left.log.Start(), left.log.End(), left.logged.String())
+		}
+		if said := left.logged.with("level=ERROR"); len(said) > 0 {
+			t.Errorf("%s: %v", name, said)
+		}
+		for range 8 {
+			left.publish(1)
+		}
+		again := left.after(left.disk.Clone(), nil)
+		again.verify()
+		if again.log.End() != 25 {
+			t.Errorf("%s: the end is %d after a second start", name, again.log.End())
+		}
 	}
 }

@@ -2,6 +2,8 @@ package partition
 
 import (
 	"bytes"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,6 +26,10 @@ type metadata struct {
 }
 
 type metadataBody struct {
+	// ID tells the log from every other, so that no derived file of another one is
+	// taken for its own: 16 random bytes in hexadecimal. Logs of directories of
+	// version 1 have none.
+	ID       string        `json:"id,omitempty"`
 	LogStart record.Offset `json:"logStart"`
 	// Sparse says that offsets may have gaps, so that a jump is no damage.
 	Sparse bool `json:"sparse,omitempty"`
@@ -49,11 +55,17 @@ func Create(fsys vfs.FS, dir string) error {
 	if err := fsys.Mkdir(dir); err != nil {
 		return err
 	}
-	data, err := json.Marshal(metadataBody{})
+	data, err := json.Marshal(metadataBody{ID: newID()})
 	if err != nil {
 		return err
 	}
 	return twin.Save(fsys, dir+"/"+MetadataName, 1, data)
+}
+
+func newID() string {
+	var id [16]byte
+	rand.Read(id[:])
+	return hex.EncodeToString(id[:])
 }
 
 // save writes a new state.

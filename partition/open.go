@@ -9,19 +9,31 @@ import (
 	"github.com/varvelog/varve/segment"
 )
 
+// Stop says how a log was left.
+type Stop uint8
+
+const (
+	// Crashed: what the last checkpoint does not cover may be torn.
+	Crashed Stop = iota
+	// Stopped cleanly, and the checkpoint of that time is lost: nothing is torn.
+	Stopped
+	// Clean: as the checkpoint says, and nothing was written after it.
+	Clean
+)
+
 // Open takes up the log in a directory. cp is what the last checkpoint kept of
-// it, nil where there is none; clean says that nothing was written after it.
+// it, nil where there is none.
 //
 // After a clean stop this costs a listing and the reading of one small file.
 // After any other it reads what the checkpoint does not cover, cuts a torn end,
 // makes what it keeps durable, and raises the leader epoch.
-func Open(env Env, name, dir string, cfg Config, cp *Checkpoint, clean bool) (*Log, error) {
+func Open(env Env, name, dir string, cfg Config, cp *Checkpoint, stop Stop) (*Log, error) {
 	l := &Log{name: name, dir: dir, env: env, log: env.Logger}
 	l.idle.L = &l.queueMu
 	l.config.Store(&cfg)
 	l.tree = newTree()
 	l.seals = sealFile{fs: env.FS, name: dir + "/" + sealsName}
-	o := opening{l: l, cp: cp, clean: clean && cp != nil}
+	o := opening{l: l, cp: cp, clean: stop == Clean && cp != nil, stopped: stop != Crashed}
 	if err := o.run(); err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
@@ -30,9 +42,10 @@ func Open(env Env, name, dir string, cfg Config, cp *Checkpoint, clean bool) (*L
 
 // opening is one call of Open.
 type opening struct {
-	l     *Log
-	cp    *Checkpoint
-	clean bool
+	l       *Log
+	cp      *Checkpoint
+	clean   bool
+	stopped bool // cleanly, whatever is known of it
 
 	bases   []record.Offset // of segments that are not taken yet, in order
 	seals   map[record.Offset]segment.Seal
@@ -50,12 +63,16 @@ func (o *opening) run() error {
 	if o.bases, err = l.listSegments(); err != nil {
 		return err
 	}
-	if o.seals, l.seals.count, err = readSeals(l.env.FS, l.seals.name); err != nil {
-		return err
-	}
-	l.seals.live = len(o.seals)
 	if err := o.loadStart(); err != nil {
 		return err
+	}
+	l.seals.id = l.meta.body.ID
+	if o.seals, err = l.seals.load(); err != nil {
+		return err
+	}
+	if l.seals.foreign {
+		l.log.Warn("seals are those of another log, reading the segments instead", "partition", l.name,
+			"path", l.env.FS.Path(l.seals.name))
 	}
 	if o.cp != nil {
 		o.known = o.cp.Active
@@ -79,12 +96,16 @@ func (o *opening) loadStart() error {
 	err := l.meta.load(l)
 	if o.clean && (err != nil || l.meta.generation == 0) {
 		l.log.Error("metadata is lost, making it anew from the checkpoint", "partition", l.name, "err", err)
-		err = l.meta.save(l, metadataBody{LogStart: o.cp.Start, Sparse: o.cp.Sparse})
+		err = l.meta.save(l, metadataBody{ID: newID(), LogStart: o.cp.Start, Sparse: o.cp.Sparse})
 	}
 	if err != nil {
 		return err
 	}
-	if l.meta.generation == 0 && (o.cp != nil || len(o.seals) > 0) {
+	sealed, serr := l.seals.exists()
+	if serr != nil {
+		return serr
+	}
+	if l.meta.generation == 0 && (o.cp != nil || sealed) {
 		return fmt.Errorf("%s and its copy are missing: bring back one of them", l.env.FS.Path(l.dir+"/"+MetadataName))
 	}
 	o.foreign = l.meta.generation == 0
@@ -101,7 +122,7 @@ func (o *opening) loadStart() error {
 // log's.
 func (o *opening) adopt() error {
 	l := o.l
-	body := metadataBody{Sparse: true}
+	body := metadataBody{ID: newID(), Sparse: true}
 	if len(o.list) > 0 {
 		body.LogStart = o.list[0].Base()
 	}

@@ -40,7 +40,7 @@ func newBusy(t testing.TB, fsys vfs.FS, cfg partition.Config, files int) *busy {
 	log, err := partition.Open(partition.Env{
 		FS: fsys, Files: segment.NewFiles(files), Journal: b.crew, Runner: b.crew,
 		Logger: slog.New(slog.NewTextHandler(&b.said, nil)), Now: func() int64 { return time.Now().UnixMilli() },
-	}, "t/0", dir, cfg, &partition.Checkpoint{}, true)
+	}, "t/0", dir, cfg, &partition.Checkpoint{}, partition.Clean)
 	check(t, err)
 	b.Log = log
 	return b
@@ -414,4 +414,49 @@ func TestWeakPublishersGoOnWhileASyncHolds(t *testing.T) {
 		t.Error(err)
 	}
 	b.crew.Wait()
+}
+
+// Whatever is below the published end can be read at once, while segments are
+// rolled, at each level.
+func TestPublishedIsReadable(t *testing.T) {
+	for _, level := range []partition.Level{partition.Fsync, partition.Interval, partition.OS} {
+		t.Run(level.String(), func(t *testing.T) {
+			cfg := small(level)
+			cfg.SegmentBytes = 200
+			b := newBusy(t, vfs.NewMem(), cfg, 64)
+			var stop atomic.Bool
+			var readers sync.WaitGroup
+			for range 2 {
+				readers.Go(func() {
+					buf := make([]byte, 0, 4096)
+					for from := offset(0); !stop.Load(); {
+						end := b.End()
+						if from == end {
+							continue
+						}
+						chunk, err := b.Read(buf, 1, from, new(partition.Cursor))
+						if err != nil || chunk.Next <= from {
+							t.Errorf("below the end %d, %d cannot be read: next %d, %v", end, from, chunk.Next, err)
+							return
+						}
+						from = chunk.Next
+					}
+				})
+			}
+			n := 5000 / thin()
+			if level == partition.Fsync {
+				n /= 10
+			}
+			for range n {
+				if _, err := b.publish(nil, "x"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			stop.Store(true)
+			readers.Wait()
+			b.crew.Wait()
+			b.Close()
+			b.crew.Wait()
+		})
+	}
 }

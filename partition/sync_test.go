@@ -273,3 +273,42 @@ func TestChangeOfLevelMovesTheEnd(t *testing.T) {
 		t.Errorf("a power cut leaves %d", left.log.End())
 	}
 }
+
+// A level that changes while an append waits for the sync of the segment in front
+// counts for that append: what readers may see, they can read.
+func TestLevelMayChangeInTheMiddleOfAnAppend(t *testing.T) {
+	for _, to := range []partition.Level{partition.OS, partition.Interval} {
+		var armed func()
+		cfg := small(partition.Fsync)
+		cfg.SegmentBytes = 64
+		r := newRig(t, cfg, func(r *rig) {
+			r.eager = false
+			r.rule = func(op vfs.Op) vfs.Fault {
+				if armed != nil && op.Kind == vfs.OpSync && strings.HasSuffix(op.Name, ".log") {
+					f := armed
+					armed = nil
+					f()
+				}
+				return vfs.Fault{}
+			}
+		})
+		weak := r.cfg
+		weak.Level = to
+		r.publish(1)
+		r.publish(1)
+		armed = func() { check(t, r.log.Configure(weak)) }
+		r.publish(1) // in a new segment
+		if armed != nil {
+			t.Fatal("the append waited for no sync")
+		}
+		for range 3 {
+			r.publish(1)
+			if r.log.End() != r.log.LogEnd() {
+				t.Errorf("%s: the ends are %d and %d", to, r.log.End(), r.log.LogEnd())
+			}
+			if entries, err := read(r.log, 0); err != nil || len(entries) != int(r.log.End()) {
+				t.Errorf("%s: %d records of %d (%v)", to, len(entries), r.log.End(), err)
+			}
+		}
+	}
+}

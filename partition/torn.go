@@ -16,9 +16,11 @@ import (
 // that acknowledges before it syncs, what is behind the place is as uncertain as
 // the place itself: a crash takes a suffix. On a topic that syncs first, batches
 // in a later file say that everything before was durable: see writer.flush. Of a
-// log of which nothing is kept, nothing is cut that has something behind it.
+// log of which nothing is kept, nothing is cut that has something behind it. After a
+// clean stop nothing is torn; where the checkpoint of it is there, what is behind its
+// end is none of ours.
 func (o *opening) isDamage(at record.Offset, behind []record.Offset) bool {
-	if at < o.known.Next {
+	if at < o.known.Next || o.stopped && !o.clean {
 		return true
 	}
 	for _, later := range behind {
@@ -67,11 +69,14 @@ func (o *opening) judge(s *segment.Segment, torn *segment.Torn) (*segment.Torn, 
 	return torn, o.dropBehind(1)
 }
 
-// nextBase is where a damaged segment ends: where the next one starts.
+// nextBase is where a damaged segment ends: where the next one starts; negative when
+// nothing tells.
 func (o *opening) nextBase(base record.Offset, behind []record.Offset) record.Offset {
 	switch {
 	case len(behind) > 0:
 		return behind[0]
+	case o.stopped && !o.clean:
+		return -1
 	case base < o.known.Base:
 		return o.known.Base
 	}
@@ -81,7 +86,7 @@ func (o *opening) nextBase(base record.Offset, behind []record.Offset) record.Of
 // dropEmptyTail removes the last files while they hold no batch at all and are
 // not known to have held one: a roll of which only the name reached the disk.
 func (o *opening) dropEmptyTail() error {
-	for n := len(o.bases); n > 0 && !o.clean; n-- {
+	for n := len(o.bases); n > 0 && !o.stopped; n-- {
 		base := o.bases[n-1]
 		_, sealed := o.seals[base]
 		if sealed || base <= o.known.Base || (n == 1 && base <= o.reached()) {

@@ -36,7 +36,8 @@ func (l *Log) Trim(before record.Offset) (record.Offset, error) {
 
 // moveStart makes a new log start durable, then has readers see it.
 func (l *Log) moveStart(to record.Offset) error {
-	body := metadataBody{LogStart: to, Sparse: l.sparse.Load()}
+	body := l.meta.body
+	body.LogStart = to
 	if err := l.meta.save(l, body); err != nil {
 		return fmt.Errorf("move the log start of %s to %d: %w", l.name, to, err)
 	}
@@ -120,7 +121,9 @@ func (l *Log) AllowGaps() error {
 	if l.sparse.Load() {
 		return nil
 	}
-	if err := l.meta.save(l, metadataBody{LogStart: l.Start(), Sparse: true}); err != nil {
+	body := l.meta.body
+	body.Sparse = true
+	if err := l.meta.save(l, body); err != nil {
 		return fmt.Errorf("allow gaps in %s: %w", l.name, err)
 	}
 	l.sparse.Store(true)

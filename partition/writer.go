@@ -181,7 +181,7 @@ func (w *writer) flush() {
 // waits for the other anyway, and recovery can tell by it: a crash leaves no batch
 // behind a torn place but in the same file.
 func (w *writer) append() error {
-	if w.cfg.Level == Fsync && w.seg.Size() == 0 {
+	if w.l.Config().Level == Fsync && w.seg.Size() == 0 {
 		if err := w.l.syncRolledLocked(); err != nil {
 			return err
 		}
@@ -207,16 +207,18 @@ func (w *writer) gather() {
 	}
 }
 
-// appended notes that all batches are in the file, up to end.
+// appended notes that all batches are in the file, up to end. The level is asked for
+// here: it may have changed since the round began, when appendMu was let go.
 func (w *writer) appended(end record.Offset) {
 	l := w.l
+	level := l.Config().Level
 	l.logEnd.Store(int64(end))
 	if int64(w.seg.Size()) == w.bytes { // its first: the name of its file has to become durable too
 		l.names++
 	}
 	l.stats.appended(w.entries, w.bytes)
 	l.noteEpochLocked(w.entries[0].Base)
-	if w.cfg.Level != Fsync {
+	if level != Fsync {
 		w.seg.Show(w.seg.Size())
 		l.publish(end)
 	} else {
@@ -225,7 +227,7 @@ func (w *writer) appended(end record.Offset) {
 	for _, a := range w.wrote {
 		ack := a.Ack
 		if ack == LevelDefault {
-			ack = w.cfg.Level
+			ack = level
 		}
 		if ack != Fsync {
 			w.done = append(w.done, a)

@@ -102,6 +102,9 @@ func (s *Segment) note(e *Entry) {
 	}
 	head := e.head()
 	s.headerSum.Store(crc32.Update(s.headerSum.Load(), castagnoli, head[:]))
+	if s.Size() > 0 && e.Epoch < s.LastEpoch() {
+		s.dropTurn(e.Epoch)
+	}
 	s.noteTurn(e)
 	s.lastEpoch.Store(int32(e.Epoch))
 	s.active.Load().Append(e.Last, record.Pos(s.size.Load()), e.Size, e.MaxTimestamp)
@@ -121,6 +124,19 @@ func (s *Segment) noteTurn(e *Entry) {
 	}
 	turns = append(slices.Clip(turns), EpochStart{e.Epoch, e.Base})
 	s.turns.Store(&turns)
+}
+
+// dropTurn takes back the last turn, which a batch behind it with a lower epoch shows
+// to have been a flipped bit: recovery hands such batches on, see Chain.Lenient.
+func (s *Segment) dropTurn(epoch record.Epoch) {
+	turns := slices.Clone(*s.turns.Load())
+	turns = turns[:len(turns)-1]
+	if len(turns) == 0 && s.before.Size == 0 { // it was the first batch
+		s.firstEpoch.Store(int32(epoch))
+		turns = append(turns, EpochStart{epoch, s.base})
+	}
+	s.turns.Store(&turns)
+	s.lastEpoch.Store(int32(epoch))
 }
 
 // Fits says whether size more bytes, the last batch of which ends at last, can be

@@ -38,8 +38,9 @@
 //
 // Not noticed: in a log with gaps, a base offset that turned into another one
 // between those beside it, in what this process appended to a segment that is not
-// finished, or after the headers were gone through; and a leader epoch that rose in
-// what recovery reads without a seal.
+// finished, or after the headers were gone through; and of what recovery reads
+// without a seal, the leader epoch of the first or the last batch, or one that rose
+// to that of later batches.
 //
 // # What it does not do
 //

@@ -61,8 +61,9 @@ func Recover(fsys vfs.FS, files *Files, dir string, st State, opt Options) (s *S
 }
 
 // Adopt takes up what verifies behind the damage that Recover met, in a segment
-// that is known to have been whole: it ends where the next one starts. Readers
-// are told of the damage when they come to it.
+// that is known to have been whole: it ends where the next one starts, at next, or
+// where its last batch ends when next is negative. Readers are told of the damage
+// when they come to it.
 func (s *Segment) Adopt(next record.Offset) error {
 	h, err := s.pin()
 	if err != nil {
@@ -75,7 +76,7 @@ func (s *Segment) Adopt(next record.Offset) error {
 	}
 	w := Walk{
 		File: h.file, From: s.Size(), End: record.Pos(size), Next: next,
-		Chain: Chain{Next: s.Next(), Exact: s.opt.Dense, Dense: s.opt.Dense, Epoch: s.leastEpoch()},
+		Chain: Chain{Next: s.Next(), Exact: s.opt.Dense, Dense: s.opt.Dense, Epoch: s.leastEpoch(), Lenient: true},
 		Batch: func(b *record.Batch, at record.Pos) bool {
 			s.size.Store(int64(at))
 			e := entryOf(b)
@@ -83,11 +84,17 @@ func (s *Segment) Adopt(next record.Offset) error {
 			return true
 		},
 	}
+	if next < 0 {
+		w.open, w.Next = true, math.MaxInt64
+	}
 	if err := w.Run(); err != nil {
 		return err
 	}
 	s.size.Store(size)
 	s.visible.Store(size)
+	if next < 0 {
+		next = w.Chain.Next
+	}
 	s.next.Store(int64(max(next, s.Next())))
 	s.dense.Store(s.opt.Dense)
 	return nil
@@ -96,7 +103,7 @@ func (s *Segment) Adopt(next record.Offset) error {
 // scanTail notes the batches behind what the segment knows of.
 func (s *Segment) scanTail(h *handle, end record.Pos) (*Torn, error) {
 	dense := s.opt.Dense
-	chain := Chain{Next: s.Next(), Exact: dense, Dense: dense, Epoch: s.leastEpoch()}
+	chain := Chain{Next: s.Next(), Exact: dense, Dense: dense, Epoch: s.leastEpoch(), Lenient: true}
 	sc := NewScanner(h.file, s.Size(), end)
 	for sc.Next() {
 		if why := chain.Accept(sc.Batch()); why != "" {
@@ -113,10 +120,10 @@ func (s *Segment) scanTail(h *handle, end record.Pos) (*Torn, error) {
 }
 
 // leastEpoch is the lowest leader epoch that the next batch of a log file may
-// have. The first may have any: where no broker gave it one, Kafka leaves -1.
+// have. Where no broker gave it one, Kafka leaves -1.
 func (s *Segment) leastEpoch() record.Epoch {
 	if s.Size() == 0 {
-		return math.MinInt32
+		return -1
 	}
 	return s.LastEpoch()
 }

@@ -27,6 +27,9 @@ func (w *Walk) resync(at record.Pos, why string) (Hole, error) {
 		w: w, at: at, anchor: w.anchorBehind(at),
 		hole: Hole{Damage: Damage{At: at, Reason: why}, From: w.Chain.Next, To: w.Next, Resume: w.End},
 	}
+	if w.open {
+		r.hole.To = r.hole.From
+	}
 	for _, step := range []func() bool{r.byChecksum, r.byLength, r.byIndex, r.bySearch} {
 		if step() || r.err != nil {
 			break
@@ -81,7 +84,7 @@ func (r *resync) byChecksum() bool {
 	}
 	if follows, ok := r.head(to); ok && !r.w.Chain.Dense {
 		next = max(next, baseOffset(follows))
-	} else if to == r.w.End {
+	} else if to == r.w.End && !r.w.open {
 		next = r.w.Next
 	}
 	return r.ends(to, next)
@@ -148,6 +151,8 @@ func (r *resync) byLength() bool {
 		next += offsets(head)
 		agree = agree && offsets(head) > 0
 		switch {
+		case at == r.w.End && r.w.open:
+			return agree && r.ends(at, next)
 		case at == r.w.End:
 			return r.ends(at, r.w.Next)
 		case at > r.anchor.Pos:
@@ -258,7 +263,7 @@ func (r *resync) run(at record.Pos, until index.Entry) (first record.Offset, las
 		}
 	}
 	r.note(sc.Err())
-	return first, last, sc.Err() == nil && (!chain.Dense || r.w.partial || chain.Next == r.w.Next)
+	return first, last, sc.Err() == nil && (!chain.Dense || r.w.partial || r.w.open || chain.Next == r.w.Next)
 }
 
 // batch is the batch at a position, if it checks.

@@ -194,6 +194,13 @@ type Chain struct {
 	Until record.Offset // no batch goes beyond it; 0: no such limit
 	Ends  record.Offset // last offset of the next batch, as an index says; 0: none does
 	heads *heads        // what the neighbours cannot tell, or nil
+
+	// Lenient takes a leader epoch that rose for one batch only for a flipped bit in
+	// that batch, and goes on with the epoch in front of it: for who has nothing
+	// else to go by, and must not lose what follows.
+	Lenient bool
+	low     record.Epoch // in front of the last batch
+	rose    bool         // with the last batch
 }
 
 // Accept says why b cannot stand here, or "" and moves on behind it.
@@ -207,14 +214,21 @@ func (c *Chain) Accept(b *record.Batch) string {
 		return fmt.Sprintf("base offset %d is below %d, the end of the batch before", b.BaseOffset, c.Next)
 	case c.Until > 0 && b.NextOffset() > c.Until:
 		return fmt.Sprintf("last offset %d is beyond that of the segment, %d", b.LastOffset(), c.Until-1)
-	case b.LeaderEpoch < c.Epoch:
+	case b.LeaderEpoch < c.Epoch && !c.fellBack(b):
 		return fmt.Sprintf("leader epoch %d is below %d, that of the batch before", b.LeaderEpoch, c.Epoch)
 	case c.Bound && b.LeaderEpoch > c.Last:
 		return fmt.Sprintf("leader epoch %d is above %d, the last of the segment", b.LeaderEpoch, c.Last)
 	}
+	c.rose, c.low = b.LeaderEpoch > c.Epoch, c.Epoch
 	c.Epoch = b.LeaderEpoch
 	c.goOn(b.NextOffset())
 	return ""
+}
+
+// fellBack says that b has the leader epoch of before the last batch, so that it was
+// the last batch whose epoch is wrong.
+func (c *Chain) fellBack(b *record.Batch) bool {
+	return c.Lenient && c.rose && b.LeaderEpoch >= c.low
 }
 
 // acceptAt is Accept for the batch at a position.

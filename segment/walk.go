@@ -30,6 +30,8 @@ type Walk struct {
 	Hole func(Hole) bool
 	// partial says that the file goes on behind End, up to Next.
 	partial bool
+	// open says that it is not known what the file should hold: Next is beyond it.
+	open bool
 	// entry finds the first index entry behind a position, where there is an index.
 	entry func(after record.Pos) (index.Entry, bool)
 }

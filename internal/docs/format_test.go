@@ -124,14 +124,16 @@ func number(t *testing.T, e *example, f field) int64 {
 	return n
 }
 
-// says reads bytes in the form in which the value is written: "text", spaces, a
+// says reads bytes in the form in which the value is written: "text", spaces, zeros, a
 // zigzag varint, a number in hex, or a signed big-endian integer.
 func says(data []byte, form string) (string, error) {
 	switch {
 	case strings.HasPrefix(form, `"`) && strconv.CanBackquote(string(data)):
 		return `"` + string(data) + `"`, nil
 	case form == "spaces":
-		return form, notSpaces(data)
+		return form, only(data, " ")
+	case form == "zeros":
+		return form, only(data, "\x00")
 	case strings.HasPrefix(form, "varint "):
 		v, n := binary.Varint(data)
 		if n != len(data) {
@@ -152,9 +154,9 @@ func says(data []byte, form string) (string, error) {
 	return strconv.FormatInt(int64(v<<shift)>>shift, 10), nil
 }
 
-func notSpaces(data []byte) error {
-	if rest := strings.Trim(string(data), " "); rest != "" {
-		return fmt.Errorf("%q is among the spaces", rest)
+func only(data []byte, char string) error {
+	if rest := strings.Trim(string(data), char); rest != "" {
+		return fmt.Errorf("%q is not only %q", rest, char)
 	}
 	return nil
 }
@@ -209,6 +211,7 @@ func TestSaysReadsEachForm(t *testing.T) {
 		{[]byte{0xac, 0x02}, "varint 150"},
 		{[]byte("abc"), `"abc"`},
 		{[]byte("   "), "spaces"},
+		{[]byte{0, 0}, "zeros"},
 		{[]byte{0xca, 0xfe}, "0xcafe"},
 	} {
 		if got, err := says(c.data, c.form); err != nil || got != c.form {
