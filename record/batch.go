@@ -2,7 +2,6 @@ package record
 
 import (
 	"encoding/binary"
-	"hash/crc32"
 	"math"
 )
 
@@ -13,8 +12,7 @@ const (
 	// base offset and length.
 	LogOverhead = 12
 
-	prefixSize = posMagic + 1 // bytes PeekSize needs
-	magicV2    = 2
+	magicV2 = 2
 )
 
 // Positions of the header fields.
@@ -33,8 +31,6 @@ const (
 	posBaseSequence    = 53
 	posCount           = 57
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Batch is the header of a record batch together with its bytes, which it
 // shares with the slice it was parsed from. It is a value: copy it freely.
@@ -69,26 +65,23 @@ func (b *Batch) LastOffset() Offset { return b.BaseOffset + Offset(b.LastOffsetD
 func (b *Batch) NextOffset() Offset { return b.LastOffset() + 1 }
 
 // PeekSize returns how many bytes the batch that prefix starts claims to take
-// in all, so that a reader can fetch the rest. It needs the first 17 bytes
+// in all, so that a reader can fetch the rest. It needs the first HeadSize bytes
 // and returns ErrShort with fewer; a claim that no batch can make is a
 // *FormatError. The claim is unchecked otherwise: bound it before allocating.
 func PeekSize(prefix []byte) (size int64, err error) {
-	if len(prefix) < prefixSize {
+	if len(prefix) < HeadSize {
 		return 0, ErrShort
 	}
 	length := int32(binary.BigEndian.Uint32(prefix[posLength:]))
-	if magic := int8(prefix[posMagic]); magic != magicV2 {
-		return 0, magicError(magic, length)
-	}
-	if length < BatchOverhead-LogOverhead {
-		return 0, formatErrorf(posLength, "length %d is below that of an empty batch", length)
+	if !MayBegin(prefix) {
+		return 0, headError(int8(prefix[posMagic]), length)
 	}
 	return LogOverhead + int64(length), nil
 }
 
-// magicError tells an old message set from bytes that are nothing at all:
-// zeros, for instance, would pass for magic 0.
-func magicError(magic int8, length int32) error {
+// headError tells an old message set from bytes that are nothing at all: zeros,
+// for instance, would pass for magic 0.
+func headError(magic int8, length int32) error {
 	const smallestMessage = 14 // crc, magic, attributes, two null lengths
 	if (magic == 0 || magic == 1) && length >= smallestMessage {
 		e := formatErrorf(posMagic, "magic %d is a message set of Kafka before 0.11", magic)
@@ -121,7 +114,7 @@ func Parse(data []byte) (Batch, error) {
 		Length:          int32(binary.BigEndian.Uint32(h[posLength:])),
 		LeaderEpoch:     Epoch(binary.BigEndian.Uint32(h[posLeaderEpoch:])),
 		Magic:           int8(h[posMagic]),
-		CRC:             binary.BigEndian.Uint32(h[posCRC:]),
+		CRC:             CRC(h),
 		Attributes:      Attributes(binary.BigEndian.Uint16(h[posAttributes:])),
 		LastOffsetDelta: int32(binary.BigEndian.Uint32(h[posLastOffsetDelta:])),
 		BaseTimestamp:   int64(binary.BigEndian.Uint64(h[posBaseTimestamp:])),
@@ -158,7 +151,7 @@ func (b *Batch) checkHeader() error {
 // Verify checks the checksum, which covers everything but base offset,
 // length, leader epoch and magic. A batch that does not match is a *FormatError.
 func (b *Batch) Verify() error {
-	if sum := crc32.Checksum(b.raw[posAttributes:], castagnoli); sum != b.CRC {
+	if sum := Checksum(0, b.raw[CoveredFrom:]); sum != b.CRC {
 		return formatErrorf(posCRC, "crc mismatch: stored %08x, computed %08x", b.CRC, sum)
 	}
 	return nil

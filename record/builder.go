@@ -89,7 +89,7 @@ func (b *Builder) Add(timestamp int64, key, value []byte, headers []Header) {
 	}
 	b.maxTimestamp = max(b.maxTimestamp, timestamp)
 	timeDelta := timestamp - b.baseTimestamp // wraps, as Kafka's does
-	size := bodySize(b.count, timeDelta, len(key), len(value), headers)
+	size := int(bodySize(b.count, timeDelta, len(key), len(value), headers))
 
 	total := varintSize(length(size)) + size
 	start := len(b.buf)

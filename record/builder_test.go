@@ -135,7 +135,11 @@ func TestSize(t *testing.T) {
 				t.Fatalf("%s: size %d before record %d, want %d", codec, bld.Size(), i, size)
 			}
 			bld.Add(ts, key, value, headers)
-			size += RecordSize(i, ts, key, value, headers)
+			exact := RecordSize(i, ts, key, value, headers)
+			if most := RecordSize(math.MaxInt32, math.MinInt64, key, value, headers); most < exact || most > exact+14 {
+				t.Fatalf("record %d takes %d bytes, and at most %d", i, exact, most)
+			}
+			size += int(exact)
 		}
 		if out := bld.Finish(); codec == None && len(out) != size+len("prefix") {
 			t.Errorf("%d bytes, want %d", len(out), size+len("prefix"))
@@ -276,14 +280,16 @@ func TestRoundTrip(t *testing.T) {
 		}
 		o.Transactional = o.HasProducer && rapid.Bool().Draw(t, "transactional")
 		bld.Reset(nil, base, o)
-		model := Facts{NullKeys: -1, MaxTimestamp: math.MinInt64, MinTimestamp: math.MaxInt64}
+		model := Facts{NullKeys: -1, MaxTimestamp: math.MinInt64, MinTimestamp: NoTimestamp}
 		for i, r := range want {
 			want[i].Offset = base + Offset(i)
 			bld.Add(r.Timestamp, r.Key, r.Value, r.Headers)
 			if r.Timestamp > model.MaxTimestamp || i == 0 {
 				model.MaxTimestamp, model.MaxTimestampOffset = r.Timestamp, int32(i)
 			}
-			model.MinTimestamp = min(model.MinTimestamp, r.Timestamp)
+			if r.Timestamp != NoTimestamp && (model.MinTimestamp == NoTimestamp || r.Timestamp < model.MinTimestamp) {
+				model.MinTimestamp = r.Timestamp
+			}
 			if r.Key == nil && model.NullKeys < 0 {
 				model.NullKeys = i
 			}

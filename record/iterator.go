@@ -41,6 +41,10 @@ func (b *Batch) Records(payload []byte) Iterator {
 // Err returns what ended the iteration early, a *FormatError, or nil.
 func (it *Iterator) Err() error { return it.err }
 
+// NextOffset returns the lowest offset that the next record can have; after Err,
+// that of the first record that was not read.
+func (it *Iterator) NextOffset() Offset { return it.baseOffset + Offset(it.lastDelta+1) }
+
 // Next reads the next record into r, all of whose fields it sets, and reports
 // whether there was one. What r holds stays valid when Next is called again,
 // headers included; without one, r is as it was.

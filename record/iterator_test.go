@@ -304,3 +304,20 @@ func TestHostileHeaderCount(t *testing.T) {
 		t.Errorf("%d bytes allocated for a count that is not true", allocated)
 	}
 }
+
+// TestIteratorNextOffset: it follows the record before, also where reading ends.
+func TestIteratorNextOffset(t *testing.T) {
+	section := unhex(t, "0c 000000 01 01 00 0c 000004 01 01 00 0e 000006 01 01 00") // deltas 0, 2 and, broken, 3
+	b := parse(t, wrap(None, 3, 3, section))
+	it := b.Records(section)
+	var r Record
+	for _, want := range []Offset{0, 1, 3} {
+		if got := it.NextOffset(); got != want {
+			t.Errorf("next offset %d, want %d", got, want)
+		}
+		it.Next(&r)
+	}
+	if it.Err() == nil || r.Offset != 2 || it.NextOffset() != 3 {
+		t.Errorf("ended with %v behind offset %d, next offset %d", it.Err(), r.Offset, it.NextOffset())
+	}
+}

@@ -1,9 +1,6 @@
 package record
 
-import (
-	"encoding/binary"
-	"hash/crc32"
-)
+import "encoding/binary"
 
 // The functions below change a batch in place. raw is one whole batch that
 // Parse accepted, and the caller's alone: a Batch parsed before still holds
@@ -36,5 +33,5 @@ func SetMaxTimestamp(raw []byte, ts int64) {
 }
 
 func putCRC(raw []byte) {
-	binary.BigEndian.PutUint32(raw[posCRC:], crc32.Checksum(raw[posAttributes:], castagnoli))
+	binary.BigEndian.PutUint32(raw[posCRC:], Checksum(0, raw[CoveredFrom:]))
 }

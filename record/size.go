@@ -2,22 +2,24 @@ package record
 
 // RecordSize returns the bytes that a record takes in a batch before
 // compression, its own length field included. offsetDelta is its place in the
-// batch, tsDelta its timestamp less that of the first record.
-func RecordSize(offsetDelta int, tsDelta int64, key, value []byte, headers []Header) int {
+// batch, tsDelta its timestamp less that of the first record; the largest of the
+// one (math.MaxInt32) and the smallest of the other (math.MinInt64) give what it
+// takes at most, in any batch.
+func RecordSize(offsetDelta int, tsDelta int64, key, value []byte, headers []Header) int64 {
 	size := bodySize(offsetDelta, tsDelta, len(key), len(value), headers)
-	return varintSize(length(size)) + size
+	return int64(varintSize(uint64(size)<<1)) + size
 }
 
-// bodySize is what the length field of a record says. Null and empty count
-// alike: both lengths take one byte.
-func bodySize(offsetDelta int, tsDelta int64, keySize, valueSize int, headers []Header) int {
-	size := 1 + varintSize(zigzag(tsDelta)) + varintSize(length(offsetDelta)) + // 1: attributes
-		varintSize(length(keySize)) + keySize +
-		varintSize(length(valueSize)) + valueSize +
-		varintSize(length(len(headers)))
+// bodySize is what the length field of a record says, if it can. Null and empty
+// count alike: both lengths take one byte. Headers may share bytes, so that the
+// sum need not fit an int of 32 bits.
+func bodySize(offsetDelta int, tsDelta int64, keySize, valueSize int, headers []Header) int64 {
+	size := int64(1+varintSize(zigzag(tsDelta))+varintSize(length(offsetDelta))+ // 1: attributes
+		varintSize(length(keySize))+varintSize(length(valueSize))+varintSize(length(len(headers)))) +
+		int64(keySize) + int64(valueSize)
 	for i := range headers {
 		k, v := len(headers[i].Key), len(headers[i].Value)
-		size += varintSize(length(k)) + k + varintSize(length(v)) + v
+		size += int64(varintSize(length(k))+varintSize(length(v))) + int64(k) + int64(v)
 	}
 	return size
 }

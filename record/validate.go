@@ -11,9 +11,9 @@ type Limits struct {
 type Facts struct {
 	MaxTimestamp       int64 // true one, whatever the header says
 	MaxTimestampOffset int32 // offset delta of the first record that has it
-	MinTimestamp       int64
-	NullKeys           int // index of the first record without a key, or -1
-	Inflated           int // bytes of the records, uncompressed
+	MinTimestamp       int64 // of those that have one; NoTimestamp when none has
+	NullKeys           int   // index of the first record without a key, or -1
+	Inflated           int   // bytes of the records, uncompressed
 }
 
 // validateBuffers keeps memory for inflating; larger ones go to the collector.
@@ -71,7 +71,7 @@ func (b *Batch) checkClaims() error {
 }
 
 func (b *Batch) facts(payload []byte) (Facts, error) {
-	f := Facts{NullKeys: -1, Inflated: len(payload)}
+	f := Facts{NullKeys: -1, MinTimestamp: NoTimestamp, Inflated: len(payload)}
 	it := b.Records(payload)
 	it.arena.discard = true
 	var r Record
@@ -80,7 +80,7 @@ func (b *Batch) facts(payload []byte) (Facts, error) {
 		if i == 0 || r.Timestamp > f.MaxTimestamp {
 			f.MaxTimestamp, f.MaxTimestampOffset = r.Timestamp, i
 		}
-		if i == 0 || r.Timestamp < f.MinTimestamp {
+		if f.MinTimestamp == NoTimestamp || r.Timestamp < f.MinTimestamp && r.Timestamp != NoTimestamp {
 			f.MinTimestamp = r.Timestamp
 		}
 		if r.Key == nil && f.NullKeys < 0 {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -137,12 +136,7 @@ func encode(generation uint64, body json.RawMessage) ([]byte, error) {
 }
 
 func read(fsys vfs.FS, name string) (Doc, error) {
-	f, err := fsys.OpenFile(name, os.O_RDONLY)
-	if err != nil {
-		return Doc{}, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.NewSectionReader(f, 0, maxSize))
+	data, err := vfs.ReadFile(fsys, name, maxSize)
 	if err != nil {
 		return Doc{}, err
 	}
@@ -173,7 +167,14 @@ func write(fsys vfs.FS, name string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	return fill(f, data)
+	_, err = f.WriteAt(data, 0)
+	if err == nil {
+		err = f.Truncate(int64(len(data)))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }
 
 // TmpSuffix is added to the name of a file while it is made. One that a crash
@@ -184,29 +185,12 @@ const TmpSuffix = ".tmp"
 // for a moment all there is of the document.
 func create(fsys vfs.FS, name string, data []byte) error {
 	tmp := name + TmpSuffix
-	f, err := fsys.OpenFile(tmp, os.O_RDWR|os.O_CREATE)
-	if err != nil {
+	if err := vfs.WriteSynced(fsys, tmp, data); err != nil {
 		return err
 	}
-	err = fill(f, data)
-	if err == nil {
-		err = fsys.Rename(tmp, name)
-	}
-	if err != nil {
+	if err := fsys.Rename(tmp, name); err != nil {
 		fsys.Remove(tmp)
 		return err
 	}
 	return fsys.SyncDir(path.Dir(name))
-}
-
-// fill makes data the durable content of f, and closes it.
-func fill(f vfs.File, data []byte) error {
-	_, err := f.WriteAt(data, 0)
-	if err == nil {
-		err = f.Truncate(int64(len(data)))
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
 }

@@ -1,8 +1,11 @@
 package twin_test
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/varvelog/varve/internal/twin"
@@ -90,6 +93,123 @@ func TestOneFileMissingShortOrOld(t *testing.T) {
 				t.Fatalf("%s %s: not mended: %s", file, name, d.Mended)
 			}
 		}
+	}
+}
+
+// Two documents of one generation that differ, as a save that failed and was tried
+// again may leave them: one of them counts, at every load, and both files say so.
+func TestSameGenerationThatDiffersIsMended(t *testing.T) {
+	for _, spoilt := range []string{"doc", "doc" + twin.CopySuffix} {
+		m, other := saved(t), vfs.NewMem()
+		if err := twin.Save(other, "doc", 7, []byte(`{"name":"orders","partitions":5}`)); err != nil {
+			t.Fatal(err)
+		}
+		m.WriteFile(spoilt, content(t, other, "doc"))
+		first := content(t, m, "doc")
+		d, stale, err := twin.Read(m, "doc")
+		if err != nil || stale != "doc"+twin.CopySuffix || d.Mended == "" {
+			t.Fatalf("%s: %q is to be mended (%q), %v", spoilt, stale, d.Mended, err)
+		}
+		if d = load(t, m); d.Generation != 7 || d.Mended == "" {
+			t.Fatalf("%s: loaded generation %d (mended %q)", spoilt, d.Generation, d.Mended)
+		}
+		if again := load(t, m); string(again.Body) != string(d.Body) || again.Mended != "" {
+			t.Fatalf("%s: loaded %s, then %s (mended %q)", spoilt, d.Body, again.Body, again.Mended)
+		}
+		for _, file := range []string{"doc", "doc" + twin.CopySuffix} {
+			if !bytes.Equal(content(t, m, file), first) {
+				t.Fatalf("%s: %s is not the document that was loaded", spoilt, file)
+			}
+		}
+	}
+}
+
+// The generation decides which document counts, so it is checked as the rest is:
+// an older document does not win by one byte of damage.
+func TestGenerationIsChecked(t *testing.T) {
+	m := saved(t)
+	if err := twin.Save(m, "doc", 8, []byte(`{"name":"orders","partitions":8}`)); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"doc", "doc" + twin.CopySuffix} {
+		for _, generation := range []string{"7", "9"} {
+			m := m.Clone()
+			old := content(t, saved(t), "doc")
+			m.WriteFile(file, bytes.Replace(old, []byte(`"generation":7`), []byte(`"generation":`+generation), 1))
+			if d := load(t, m); d.Generation != 8 || d.Mended == "" {
+				t.Fatalf("%s as generation %s: loaded %d %s (mended %q)", file, generation, d.Generation, d.Body, d.Mended)
+			}
+		}
+	}
+}
+
+// A file that cannot be read may be whole. Unless the other one is good it is told
+// as what it is: neither as missing, which would have a document made anew over it,
+// nor as damaged.
+func TestUnreadableIsNeitherMissingNorDamaged(t *testing.T) {
+	for _, file := range []string{"doc", "doc" + twin.CopySuffix} {
+		other := "doc" + twin.CopySuffix
+		if file == other {
+			other = "doc"
+		}
+		for _, kind := range []vfs.OpKind{vfs.OpOpen, vfs.OpRead} {
+			for name, spoil := range map[string]func(m *vfs.Mem){
+				"missing": func(m *vfs.Mem) { m.Remove(other) },
+				"damaged": func(m *vfs.Mem) { m.FlipBit(other, 100) },
+				"empty":   func(m *vfs.Mem) { m.WriteFile(other, nil) },
+			} {
+				m := saved(t)
+				spoil(m)
+				_, err := twin.Load(vfs.NewFaulty(m, vfs.FailFrom(kind, file, 1, syscall.EACCES)), "doc")
+				if !errors.Is(err, syscall.EACCES) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, twin.ErrDamaged) {
+					t.Errorf("%s of %s fails, the other is %s: %v", kind, file, name, err)
+				}
+			}
+			m := saved(t)
+			d, err := twin.Load(vfs.NewFaulty(m, vfs.FailFrom(kind, file, 1, syscall.EACCES)), "doc")
+			if err != nil || d.Generation != 7 || d.Mended == "" {
+				t.Errorf("%s of %s fails, the other is good: generation %d (mended %q), %v", kind, file, d.Generation, d.Mended, err)
+			}
+		}
+	}
+}
+
+// A document is durable when Save returns, the first one with its names, whatever
+// a power cut does to names that were not synced.
+func TestSavedSurvivesAPowerCut(t *testing.T) {
+	for _, dir := range []string{"", "d/"} {
+		m := vfs.NewMem()
+		if err := errors.Join(m.Mkdir("d"), m.SyncDir(".")); err != nil {
+			t.Fatal(err)
+		}
+		for generation := uint64(1); generation <= 2; generation++ {
+			if err := twin.Save(m, dir+"doc", generation, []byte(body)); err != nil {
+				t.Fatal(err)
+			}
+			for _, names := range []vfs.Names{vfs.NamesLost, vfs.NamesJournaled, vfs.NamesRandom} {
+				for seed := range uint64(8) {
+					left := m.Crash(vfs.CrashOptions{Seed: seed, Names: names, Unsynced: vfs.UnsyncedLost})
+					d, err := twin.Load(left, dir+"doc")
+					if err != nil || d.Generation != generation || d.Mended != "" {
+						t.Fatalf("%sdoc, names %v, seed %d: generation %d (mended %q), %v", dir, names, seed, d.Generation, d.Mended, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A file that holds far more than a document is damage, and is not read.
+func TestHugeFileIsDamage(t *testing.T) {
+	m := saved(t)
+	m.WriteFile("doc", bytes.Repeat([]byte{' '}, 17<<20))
+	if d := load(t, m); d.Generation != 7 || !strings.Contains(d.Mended, "more than") {
+		t.Fatalf("loaded generation %d (mended %q)", d.Generation, d.Mended)
+	}
+	m.WriteFile("doc", bytes.Repeat([]byte{' '}, 17<<20))
+	m.Remove("doc" + twin.CopySuffix)
+	if _, err := twin.Load(m, "doc"); !errors.Is(err, twin.ErrDamaged) {
+		t.Fatalf("the only one: %v", err)
 	}
 }
 

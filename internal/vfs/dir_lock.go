@@ -3,6 +3,7 @@ package vfs
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -12,11 +13,18 @@ import (
 // errHeld is what flock returns when another open of the file has the lock.
 var errHeld = errors.New("lock is held")
 
+// errReplaced is what Lock ends with where the file at the name never is the one
+// that was opened by it, as behind a link that was followed.
+var errReplaced = errors.New("another file has its name each time it is locked")
+
+// lockTries is how many times that may happen: once is a rival's bad luck.
+const lockTries = 10
+
 // Lock locks the open file and not the name: the kernel ends it with the
 // process, however that dies, and a leftover file means nothing. The file is
 // never removed, since a rival may have it open already.
 func (d *dir) Lock(name, holder string) (io.Closer, error) {
-	for {
+	for range lockTries {
 		f, err := d.open(name, os.O_RDWR|os.O_CREATE)
 		if err != nil {
 			return nil, err
@@ -34,6 +42,7 @@ func (d *dir) Lock(name, holder string) (io.Closer, error) {
 			return nil, err
 		}
 	}
+	return nil, &fs.PathError{Op: "lock", Path: d.Path(name), Err: errReplaced}
 }
 
 func (f *dirFile) lock() error {

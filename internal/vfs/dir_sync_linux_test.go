@@ -1,0 +1,81 @@
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+)
+
+// listen notes each sync that reaches the kernel, by call and path.
+func listen(t *testing.T) *[]string {
+	t.Helper()
+	var heard []string
+	data, names := fdatasync, fsync
+	t.Cleanup(func() { fdatasync, fsync = data, names })
+	fdatasync = func(fd int) error {
+		path := must(os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)))
+		heard = append(heard, "fdatasync "+path)
+		return data(fd)
+	}
+	fsync = func(f *os.File) error {
+		heard = append(heard, "fsync "+f.Name())
+		return names(f)
+	}
+	return &heard
+}
+
+// TestSyncsAreMade: what the contract says is durable has been synced, under its
+// own name, and nothing else has.
+func TestSyncsAreMade(t *testing.T) {
+	parent := must(filepath.EvalSymlinks(t.TempDir()))
+	root := filepath.Join(parent, "data")
+	d := Dir(root)
+	heard := listen(t)
+	var f File
+	for _, step := range []struct {
+		name string
+		do   func() error
+		want []string
+	}{
+		{"mkdir of the root", func() error { return d.Mkdir(".") }, []string{"fsync " + parent}},
+		{"mkdir inside", func() error { return d.Mkdir("d") }, nil},
+		{"syncdir of the root", func() error { return d.SyncDir(".") }, []string{"fsync " + root}},
+		{"syncdir inside", func() error { return d.SyncDir("d") }, []string{"fsync " + root + "/d"}},
+		{"write", func() (err error) {
+			if f, err = d.OpenFile("d/f", os.O_RDWR|os.O_CREATE); err == nil {
+				_, err = f.WriteAt([]byte("abc"), 0)
+			}
+			return err
+		}, nil},
+		{"sync", func() error { return f.Sync() }, []string{"fdatasync " + root + "/d/f"}},
+		{"sync of nothing new", func() error { return f.Sync() }, []string{"fdatasync " + root + "/d/f"}},
+		{"close", func() error { return f.Close() }, nil},
+		{"whole file", func() error { return WriteSynced(d, "whole", []byte("abc")) }, []string{"fdatasync " + root + "/whole"}},
+	} {
+		*heard = nil
+		check(t, step.do())
+		if !slices.Equal(*heard, step.want) {
+			t.Errorf("%s: %q, want %q", step.name, *heard, step.want)
+		}
+	}
+}
+
+// TestSyncsAreTheKernels: nothing that is listened in on stands between a sync and
+// the kernel, which refuses to sync what is no file of a disk.
+func TestSyncsAreTheKernels(t *testing.T) {
+	if err := Dir("/proc/self").SyncDir("."); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("sync of a directory of the kernel's own: %v", err)
+	}
+	r, w, err := os.Pipe()
+	check(t, err)
+	defer r.Close()
+	defer w.Close()
+	f := &dirFile{f: w, conn: must(w.SyscallConn()), name: "pipe"}
+	if err := f.Sync(); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("sync of a pipe: %v", err)
+	}
+}
