@@ -18,7 +18,7 @@ import (
 // batchSize is the size of a batch of one record with a value of n bytes and no
 // timestamp of its own, as it is stored.
 func batchSize(n int) int {
-	return record.BatchOverhead + record.RecordSize(0, 0, nil, make([]byte, n), nil)
+	return record.BatchOverhead + int(record.RecordSize(0, 0, nil, make([]byte, n), nil))
 }
 
 // valueFor is the length of the value that makes such a batch size bytes long.

@@ -379,3 +379,69 @@ func TestAppendTimeNeverGoesBack(t *testing.T) {
 		}
 	}
 }
+
+// A record without a timestamp gets the time of its append, which is never before
+// that of an append in front of it, whatever the size of what is published together.
+func TestTimesNeverGoBackWithTheClock(t *testing.T) {
+	r := newRig(t, background)
+	for _, codec := range []string{"uncompressed", "zstd"} {
+		topic := r.topic(codec, 1, "retention.ms=-1", "compression.type="+codec)
+		p, err := topic.Partition(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, size := range []int{10, 20_000, 10, 100_000, 300_000, 10} {
+			r.publish(p, varve.Record{Value: noise(i, size)})
+			r.advance(-time.Hour)
+		}
+		high := int64(0)
+		for _, rec := range collect(t, p.Records(context.Background(), varve.Earliest())) {
+			if rec.Timestamp < high {
+				t.Errorf("%s: record %d is stamped %d ms before the one in front of it", codec, rec.Offset, high-rec.Timestamp)
+			}
+			high = rec.Timestamp
+		}
+	}
+}
+
+// The limits on timestamps hold for every record of a finished batch. Those without
+// a timestamp (-1) are let through, as by Kafka; 0 is one, of 1970.
+func TestTimestampLimitsHoldInFinishedBatches(t *testing.T) {
+	r := newRig(t, background)
+	p := r.one("retention.ms=-1", "message.timestamp.before.max.ms=1000", "message.timestamp.after.max.ms=1000")
+	now := r.now.Load()
+	for _, c := range []struct {
+		times []int64
+		ok    bool
+	}{
+		{[]int64{now}, true},
+		{[]int64{-1}, true},
+		{[]int64{-1, now, -1}, true},
+		{[]int64{now - 1000, now + 1000}, true},
+		{[]int64{0}, false},
+		{[]int64{0, now}, false},
+		{[]int64{-1, 5, now}, false},
+		{[]int64{now, -1, now - 1001}, false},
+		{[]int64{now, now + 1001, -1}, false},
+		{[]int64{-2, now}, false},
+	} {
+		var b record.Builder
+		b.Reset(nil, 0, record.BatchOptions{})
+		var recs []varve.Record
+		for _, ts := range c.times {
+			b.Add(ts, nil, []byte("x"), nil)
+			recs = append(recs, dated(ts, "x"))
+		}
+		end := p.End()
+		off, err := p.PublishBatch(context.Background(), b.Finish())
+		if (err == nil) != c.ok {
+			t.Errorf("%v: %v", c.times, err)
+		}
+		if err == nil {
+			r.note(p, off, recs...)
+		}
+		if !c.ok && p.End() != end {
+			t.Errorf("%v: something was stored", c.times)
+		}
+	}
+}

@@ -148,11 +148,11 @@ var configKeys = []configKey{
 
 func integer(v string, low, high int64) (int64, error) {
 	n, err := strconv.ParseInt(v, 10, 64)
-	if err != nil {
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		return low, errors.New("is not a whole number")
 	}
-	if n < low || n > high {
-		return low, fmt.Errorf("must be from %d to %d", low, high)
+	if err != nil || n < low || n > high {
+		return low, fmt.Errorf("is out of range: must be from %d to %d", low, high)
 	}
 	return n, nil
 }
@@ -207,7 +207,7 @@ func listConfig(set map[string]string) []ConfigEntry {
 
 // checkTime says why a record may not carry a timestamp, or "".
 func (c *topicConfig) checkTime(ts, now int64) string {
-	if c.log.AppendTime || ts == 0 || ts == record.NoTimestamp {
+	if c.log.AppendTime || ts == record.NoTimestamp {
 		return ""
 	}
 	if ts < now && c.beforeMax < math.MaxInt64 && uint64(now)-uint64(ts) > uint64(c.beforeMax) {

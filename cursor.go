@@ -29,8 +29,9 @@ type cursor struct {
 	stop Offset // nothing at or above it is handed out; 0: no such bound
 
 	at   partition.Cursor
-	most int    // bytes to read next time
-	data []byte // batches that were read and not opened yet
+	most int        // bytes to read next time
+	data []byte     // batches that were read and not opened yet
+	pos  record.Pos // behind data, in the file it is of
 
 	open  bool // records of batch are being handed out
 	batch record.Batch
@@ -61,10 +62,9 @@ func (c *cursor) record(rec *Record) (bool, error) {
 			return true, nil
 		}
 		c.open = false
-		from := c.next
 		c.next = max(c.next, c.batch.NextOffset())
 		if err := c.it.Err(); err != nil {
-			return false, c.undecodable(from, err)
+			return false, c.undecodable(c.it.NextOffset(), err)
 		}
 	}
 }
@@ -83,9 +83,8 @@ func (c *cursor) openBatch() (bool, error) {
 		}
 		payload, err := c.p.topic.engine.cache.payload(c.p.log, &c.batch)
 		if err != nil {
-			from := c.next
 			c.next = max(c.next, c.batch.NextOffset())
-			return false, c.undecodable(from, err)
+			return false, c.undecodable(c.batch.BaseOffset, err)
 		}
 		c.it = c.batch.Records(payload)
 		c.open = true
@@ -144,7 +143,7 @@ func (c *cursor) read() (bool, error) {
 	c.most = min(max(2*c.most, firstRead), mostRead)
 	chunk, err := c.p.log.Read(nil, c.most, c.next, &c.at)
 	if err == nil {
-		c.data = chunk.Data
+		c.data, c.pos = chunk.Data, chunk.Pos
 		return len(chunk.Data) > 0, nil
 	}
 	var damage *CorruptError
@@ -158,10 +157,11 @@ func (c *cursor) read() (bool, error) {
 	return false, fmt.Errorf("read %s: %w", c.p.log.Name(), err)
 }
 
-// undecodable is the error of a batch whose bytes are as they were stored and
-// still make no sense.
+// undecodable is the error of the current batch, whose bytes are as they were
+// stored and still make no sense; from is the first offset of it that is lost.
 func (c *cursor) undecodable(from Offset, cause error) error {
 	return fmt.Errorf("read %s: %w", c.p.log.Name(), &segment.CorruptError{
-		Path: c.p.log.Name(), Offset: c.batch.BaseOffset - 1, From: from, To: c.next, Reason: cause.Error(),
+		Path: c.at.Path(), At: c.pos - record.Pos(len(c.data)+c.batch.Size()), Offset: c.batch.BaseOffset - 1,
+		From: from, To: c.batch.NextOffset(), Reason: cause.Error(),
 	})
 }

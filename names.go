@@ -20,8 +20,7 @@ func checkName(name string) error {
 	case len(name) > maxNameLen:
 		return &NameError{name[:32] + "…", fmt.Sprintf("has %d bytes, more than %d", len(name), maxNameLen)}
 	}
-	for i := range len(name) {
-		c := name[i]
+	for i, c := range name {
 		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-') {
 			return &NameError{name, fmt.Sprintf("has %q at byte %d: only a-z, A-Z, 0-9, '.', '_' and '-' are allowed", c, i)}
 		}

@@ -144,6 +144,9 @@ func recode(dst []byte, b *record.Batch, codec record.Codec) ([]byte, error) {
 	if err := it.Err(); err != nil {
 		return nil, err
 	}
+	if size := build.Size() - record.BatchOverhead; size > maxBatchLimit { // its deltas may take more than they did
+		return nil, &inflatedError{TooLargeError{Size: size, Limit: maxBatchLimit}}
+	}
 	return build.Finish(), nil
 }
 

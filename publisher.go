@@ -101,7 +101,7 @@ func (p *Publisher) choose(rec *Record) (*Partition, error) {
 		return p.topic.Partition(int(rec.Partition))
 	case len(list) == 1:
 	case rec.Key == nil:
-		i = p.sticky.choose(weight(rec)+recordOverhead, len(list))
+		i = p.sticky.choose(int(mostSize(rec)), len(list))
 	default:
 		if i = p.opt.Partitioner(rec.Key, len(list)); i < 0 || i >= len(list) {
 			return nil, fmt.Errorf("partitioner chose partition %d of %d: %w", i, len(list), ErrNoPartition)

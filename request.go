@@ -3,6 +3,7 @@ package varve
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/varvelog/varve/partition"
@@ -81,42 +82,84 @@ func (p *Partition) prepare(r *request, recs []Record, how publishing) error {
 	if len(recs) == 0 {
 		return ErrNoRecords
 	}
-	if len(recs) > maxBatchLimit/minRecord {
-		return &TooLargeError{Size: maxBatchLimit, Limit: p.topic.config().log.MaxBatchBytes}
-	}
 	cfg := p.topic.config()
 	codec := cfg.codec
 	if cfg.fromClient {
 		codec = how.codec
 	}
-	now := p.topic.engine.env.Now()
-	size, content := record.BatchOverhead, 0
+	now := p.log.Now()
+	most := int64(0)
 	for i := range recs {
-		rec := &recs[i]
-		if why := cfg.checkTime(rec.Timestamp, now); why != "" {
+		if why := cfg.checkTime(timestamp(&recs[i], now), now); why != "" {
 			return &RecordError{Index: i, Reason: why}
 		}
-		bytes := weight(rec)
-		if content += bytes; content > maxBatchLimit || (codec == record.None && content > cfg.log.MaxBatchBytes) {
-			return &TooLargeError{Size: content, Limit: cfg.log.MaxBatchBytes}
-		}
-		size += bytes + recordOverhead + len(rec.Headers)*headerOverhead
+		most += mostSize(&recs[i])
 	}
-	r.Records, r.Size, r.Codec = recs, size, codec
 	r.Ack, r.Expect = how.ack, how.expect
-	if size > encodeBytes || (codec != record.None && size > compressBytes) {
-		p.encode(r, recs, codec, now)
+	if most <= compressBytes || (codec == record.None && most <= encodeBytes) {
+		r.Records, r.Size, r.Codec = recs, record.BatchOverhead+int(most), codec
+		return nil
 	}
+	if err := checkSize(recs, most, codec, cfg.log.MaxBatchBytes, now); err != nil {
+		return err
+	}
+	p.encode(r, recs, codec, now)
 	return nil
 }
 
-// What a record and a header take at most beside their bytes: the lengths and
-// deltas are varints of up to 5 bytes, the timestamp's of up to 10.
-const (
-	recordOverhead = 1 + 5 + 10 + 5 + 5 + 5 + 5
-	headerOverhead = 5 + 5
-	minRecord      = 7 // bytes of a record without key, value and headers
-)
+// mostSize is what a record takes before compression at most, wherever it stands
+// in whichever batch.
+func mostSize(rec *Record) int64 {
+	return record.RecordSize(math.MaxInt32, math.MinInt64, rec.Key, rec.Value, rec.Headers)
+}
+
+// checkSize refuses records of which is known, before they are encoded, that their
+// batch cannot be stored, or cannot be read: readers hold it in memory, inflated,
+// and refuse more than maxBatchLimit. most is what the records take at most.
+func checkSize(recs []Record, most int64, codec record.Codec, limit int, now int64) error {
+	bound := int64(maxBatchLimit)
+	if codec == record.None {
+		bound = int64(limit) - record.BatchOverhead
+	}
+	if most <= bound {
+		return nil
+	}
+	size := int64(0)
+	first := timestamp(&recs[0], now)
+	for i := range recs {
+		rec := &recs[i]
+		size += record.RecordSize(i, timestamp(rec, now)-first, rec.Key, rec.Value, rec.Headers)
+	}
+	switch {
+	case size <= bound:
+		return nil
+	case codec == record.None:
+		return &TooLargeError{Size: clip(size + record.BatchOverhead), Limit: limit}
+	}
+	return &inflatedError{TooLargeError{Size: clip(size), Limit: maxBatchLimit}}
+}
+
+// clip makes a size an int where that has 32 bits: records may share their bytes
+// and be more than the address space holds.
+func clip(size int64) int { return int(min(size, math.MaxInt)) }
+
+// inflatedError is the *TooLargeError of records that may well be stored in less
+// than max.message.bytes, and take too much before they are compressed.
+type inflatedError struct{ TooLargeError }
+
+func (e *inflatedError) Error() string {
+	return fmt.Sprintf("records of %d bytes before compression are more than the %d of a batch that can be read", e.Size, e.Limit)
+}
+
+func (e *inflatedError) Unwrap() error { return &e.TooLargeError }
+
+// timestamp is the one that a record is stored with.
+func timestamp(rec *Record, now int64) int64 {
+	if rec.Timestamp == 0 {
+		return now
+	}
+	return rec.Timestamp
+}
 
 var builders = sync.Pool{New: func() any { return new(record.Builder) }}
 
@@ -126,11 +169,8 @@ func (p *Partition) encode(r *request, recs []Record, codec record.Codec, now in
 	defer builders.Put(b)
 	b.Reset(r.buf[:0], 0, record.BatchOptions{Codec: codec})
 	for i := range recs {
-		ts := recs[i].Timestamp
-		if ts == 0 {
-			ts = now
-		}
-		b.Add(ts, recs[i].Key, recs[i].Value, recs[i].Headers)
+		rec := &recs[i]
+		b.Add(timestamp(rec, now), rec.Key, rec.Value, rec.Headers)
 	}
 	r.buf = b.Finish()
 	batch, err := record.Parse(r.buf)

@@ -46,7 +46,7 @@ func (l *Log) snapshotActive(of func(*segment.Segment) (segment.State, error)) (
 	if len(l.unfinished) > 0 {
 		return cp, true, nil
 	}
-	cp = Checkpoint{Sparse: l.sparse.Load(), Epoch: l.epoch, LastTime: l.lastTime}
+	cp = Checkpoint{Sparse: l.sparse.Load(), Epoch: l.epoch, LastTime: l.lastTime.Load()}
 	cp.Active, err = of(l.active)
 	return cp, false, err
 }

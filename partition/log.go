@@ -49,10 +49,10 @@ type Env struct {
 //	name, dir, env, epoch   (immutable)   Open
 //	config             atomic         Configure
 //	queue, draining    queueMu        enqueue, drain
-//	active, noted…, names, unfinished, lastTime   appendMu   append, roll
+//	active, noted…, names, unfinished   appendMu   append, roll
 //	tree               listMu         roll, trim, retention
 //	view               atomic         a copy of tree, after each change (under listMu)
-//	logEnd             atomic         the appender (under appendMu)
+//	logEnd, lastTime   atomic         the appender (under appendMu)
 //	published, durable atomic, rising the appender, SyncRound
 //	durableNames       atomic, rising SyncRound, Tidy
 //	start              atomic, rising Trim, Retain (under trimMu)
@@ -81,14 +81,14 @@ type Log struct {
 	epoch      record.Epoch
 	names      int64              // log files that got their first bytes since Open
 	unfinished []*segment.Segment // rolled, not yet finished; oldest first
-	lastTime   int64
-	notedEpoch record.Epoch // the last one in the file of epochs, once noted
+	notedEpoch record.Epoch       // the last one in the file of epochs, once noted
 	noted      bool
 
 	listMu sync.Mutex
 	tree   *btree.BTreeG[item]
 	view   atomic.Pointer[btree.BTreeG[item]]
 
+	lastTime     atomic.Int64 // of the last append, milliseconds
 	logEnd       atomic.Int64
 	published    atomic.Int64
 	durable      atomic.Int64
@@ -183,9 +183,13 @@ func (l *Log) noteFailure(s *segment.Segment) {
 // tickLocked is the time of an append: never before that of an earlier one,
 // also when the clock is set back, also after a restart.
 func (l *Log) tickLocked() int64 {
-	l.lastTime = max(l.lastTime, l.env.Now())
-	return l.lastTime
+	now := l.Now()
+	l.lastTime.Store(now)
+	return now
 }
+
+// Now is the time that an append would have now.
+func (l *Log) Now() int64 { return max(l.lastTime.Load(), l.env.Now()) }
 
 // publish lets readers see everything below end. The bytes have been shown by
 // their segments before.

@@ -263,12 +263,12 @@ func (o *opening) finish() error {
 	epoch := o.known.LastEpoch
 	if o.cp != nil {
 		epoch = max(epoch, o.cp.Epoch)
-		l.lastTime = o.cp.LastTime
+		l.lastTime.Store(o.cp.LastTime)
 	}
 	for _, s := range o.list {
 		end = max(end, s.Next())
 		epoch = max(epoch, s.LastEpoch())
-		l.lastTime = max(l.lastTime, s.LastAppend())
+		raise(&l.lastTime, s.LastAppend())
 		l.appendSegmentLocked(s)
 	}
 	if o.foreign {

@@ -17,6 +17,9 @@ type Cursor struct {
 	next record.Offset
 }
 
+// Path is the file of what was read last.
+func (c *Cursor) Path() string { return c.seg.Path() }
+
 // Read returns whole batches as stored, each checked: the one that holds from,
 // or the first behind it, and what follows, about most bytes of them and no
 // further than the segment goes. buf is used where the answer fits. At the
