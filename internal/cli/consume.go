@@ -15,7 +15,7 @@ import (
 // consumeFlags are the flags of consume as given.
 type consumeFlags struct {
 	from, to   string
-	partitions []int
+	partitions numbersFlag
 	count      int64
 	follow     bool
 	reverse    bool
@@ -30,8 +30,9 @@ func (a *app) consumeCommand() *cobra.Command {
 		Short: "Print the records of a topic",
 		Long: `Print the records of a topic to standard output, up to the end as it stands at
 the start, partition after partition; with --follow all partitions at once, and go
-on as records come, until Ctrl-C. Reading takes nothing away: the same records can
-be read again and again.
+on as records come, until Ctrl-C or SIGTERM, which is its usual end: exit code 0,
+unless there is a --count or --to that it did not reach. Reading takes nothing away:
+the same records can be read again and again.
 
 While one command has the data directory open no other can, and that goes for
 consume --follow too: until it ends nobody else can publish there, so it prints what
@@ -42,7 +43,8 @@ its own process, with the library.
 
 Formats: text is the value and a newline, after the key when there is a
 --key-separator, with null as nothing; json keeps everything apart and is what
-produce --format json reads; raw is the bytes of the values and nothing else.
+produce --format json reads to the same record, but for a timestamp of 0; raw is
+the bytes of the values and nothing else.
 
 Damage met on the way is named on standard error and passed over; the exit code is
 1 then.`,
@@ -59,14 +61,14 @@ Damage met on the way is named on standard error and passed over; the exit code 
 			if err != nil {
 				return err
 			}
-			return a.withTopic(args[0], func(t *varve.Topic) error { return a.consume(c.Context(), t, o) })
+			return a.withTopic(args[0], func(_ *varve.Engine, t *varve.Topic) error { return a.consume(c.Context(), t, o) })
 		},
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.from, "from", "earliest", "`place` to start at")
 	flags.StringVar(&f.to, "to", "", "`place` to stop in front of")
-	flags.IntSliceVar(&f.partitions, "partition", nil, "read only partition `N`; may be repeated")
-	flags.Int64Var(&f.count, "count", 0, "stop after `N` records")
+	flags.Var(&f.partitions, "partition", "read only partition `N`; may be repeated")
+	numberVar(flags, &f.count, "count", 0, "stop after `N` records")
 	flags.BoolVarP(&f.follow, "follow", "f", false, "wait for more at the end")
 	flags.BoolVar(&f.reverse, "reverse", false, "newest first, beginning in front of --from (default: the end)")
 	flags.StringVar(&f.format, "format", formatText, "text, json or raw")

@@ -61,7 +61,7 @@ func rehearse(name string, topic varve.TopicConfig) error {
 		return err
 	}
 	_, err = e.CreateTopic(name, topic)
-	return errors.Join(err, e.Close())
+	return errors.Join(asked(err), e.Close())
 }
 
 // run opens the data directory for the length of f.
@@ -75,13 +75,13 @@ func (a *app) run(f func(*varve.Engine) error) error {
 }
 
 // withTopic is withEngine for commands about one topic.
-func (a *app) withTopic(name string, f func(*varve.Topic) error) error {
+func (a *app) withTopic(name string, f func(*varve.Engine, *varve.Topic) error) error {
 	return a.withEngine(func(e *varve.Engine) error {
 		t, err := a.topic(e, name)
 		if err != nil {
 			return err
 		}
-		return f(t)
+		return f(e, t)
 	})
 }
 
@@ -96,8 +96,8 @@ func (a *app) topic(e *varve.Engine, name string) (*varve.Topic, error) {
 func (a *app) noTopic(err error, name, alter string) error {
 	var wrong *varve.NameError
 	switch {
-	case errors.As(err, &wrong):
-		return wrong
+	case errors.Is(err, varve.ErrNoTopic) && errors.As(err, &wrong):
+		return asked(wrong)
 	case errors.Is(err, varve.ErrNoTopic):
 		return hintf(fmt.Errorf("topic %q does not exist in %s", name, a.dataDir()),
 			"create it with: varve topic create %s%s", name, alter)
@@ -105,8 +105,16 @@ func (a *app) noTopic(err error, name, alter string) error {
 	return err
 }
 
+// retain applies retention now: the engine is open for too short a time to come to
+// it by itself. What was asked for is done; that this fails is no failure of it.
+func (a *app) retain(e *varve.Engine) {
+	if err := e.RunRetention(); err != nil {
+		fmt.Fprintf(a.err, "warning: retention: %s\n", oneLine(err.Error()))
+	}
+}
+
 // topicsDir is where the topics lie, each in a directory of its name.
-func (a *app) topicsDir() string { return filepath.Join(a.dataDir(), "topics") }
+func (a *app) topicsDir() string { return filepath.Join(a.dataDir(), topicsName) }
 
 // logger shows what went wrong, and with --verbose what went on. Lines carry no
 // time: whoever runs the command knows when.

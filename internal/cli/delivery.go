@@ -16,12 +16,15 @@ import (
 	"github.com/varvelog/varve"
 )
 
+// span is where in a partition records were stored, perhaps between others.
+type span struct{ first, end varve.Offset }
+
 // delivery publishes records and counts what became of them.
 //
 //	field            guarded by     written by
 //	topic, chosen, named, started   (immutable)   newDelivery
 //	sent             one goroutine  publish
-//	stored, bytes, ends, failure   mu   done
+//	stored, bytes, where, failure   mu   done
 //	failed           atomic         done
 type delivery struct {
 	topic   *varve.Topic
@@ -33,8 +36,8 @@ type delivery struct {
 	mu      sync.Mutex
 	stored  int64
 	bytes   int64
-	ends    map[int32]varve.Offset // by partition: behind the last record stored there
-	failure *inputError            // the first record that was refused
+	where   map[int32]span // by partition
+	failure *inputError    // the first record that was refused
 	failed  atomic.Bool
 }
 
@@ -44,7 +47,7 @@ const mostInFlight = 16 << 20
 
 func newDelivery(t *varve.Topic, o varve.PublisherOptions) *delivery {
 	o.MaxInFlight = mostInFlight
-	d := &delivery{topic: t, chosen: t.Publisher(o), started: time.Now(), ends: map[int32]varve.Offset{}}
+	d := &delivery{topic: t, chosen: t.Publisher(o), started: time.Now(), where: map[int32]span{}}
 	o.ByPartition = true
 	d.named = t.Publisher(o)
 	return d
@@ -97,7 +100,11 @@ func (d *delivery) done(in input, at varve.Place, err error) {
 	}
 	d.stored++
 	d.bytes += int64(len(in.record.Key) + len(in.record.Value))
-	d.ends[at.Partition] = max(d.ends[at.Partition], at.Offset+1)
+	s, more := d.where[at.Partition]
+	if !more || at.Offset < s.first {
+		s.first = at.Offset
+	}
+	d.where[at.Partition] = span{s.first, max(s.end, at.Offset+1)}
 }
 
 // finish waits for all records, prints the summary, and returns why not
@@ -155,11 +162,27 @@ func (d *delivery) summary(w io.Writer) {
 	fmt.Fprintln(w)
 	var ends []string
 	for i := range d.topic.Partitions() {
-		if end, ok := d.ends[int32(i)]; ok {
-			ends = append(ends, fmt.Sprintf("%d ends at %d", i, end))
+		if s, ok := d.where[int32(i)]; ok {
+			ends = append(ends, fmt.Sprintf("%d ends at %d", i, s.end))
 		}
 	}
 	if len(ends) > 0 {
 		fmt.Fprintln(w, "partition "+strings.Join(ends, ", "))
+	}
+}
+
+// taken says which of the records retention has taken already. Whoever copies old
+// records into a topic that keeps young ones should hear of it at once.
+func (d *delivery) taken(w io.Writer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range d.topic.Partitions() {
+		s, ok := d.where[int32(i)]
+		p, err := d.topic.Partition(i)
+		if !ok || err != nil || p.Start() <= s.first {
+			continue
+		}
+		fmt.Fprintf(w, "partition %d: retention has taken offsets %d to %d of them (see: varve topic describe %s)\n",
+			i, s.first, min(p.Start(), s.end)-1, d.topic.Name())
 	}
 }

@@ -4,8 +4,9 @@
 // Meet [Main] first, which runs one command line, then the files named after the
 // subcommands. Records travel from inputs (lines, NDJSON, whole files) through a
 // delivery, which counts acknowledgements, into a topic; and from a topic through
-// streams and a printer to standard output. log dump and log verify are visitors
-// of one logWalk, which reads log files with a logScanner.
+// streams and a printer to standard output. log dump and log verify look at what
+// findPartitions found and are visitors of one logWalk, which reads log files with a
+// logScanner.
 //
 // # Manners
 //
@@ -13,11 +14,13 @@
 // is one line: what, where, and in parentheses what to do about it. The exit
 // code is
 //
-//	0    done; also a --follow ended by Ctrl-C, and output cut short by "| head"
+//	0    done; also a --follow without --count and --to that a signal ended, and
+//	     output cut short by "| head"
 //	1    failed
-//	2    the command line makes no sense
-//	130  interrupted (SIGINT)
-//	143  told to stop (SIGTERM)
+//	2    the command line makes no sense: unknown flags and words, numbers that are
+//	     none, and what the engine refuses of names, configs and partition counts
+//	130  interrupted (SIGINT) before it was done
+//	143  told to stop (SIGTERM) before it was done
 //
 // The first signal stops a command cleanly: what was published is waited for and
 // the engine is closed. A second one ends the process at once.

@@ -19,13 +19,26 @@ const (
 	exitUsage   = 2
 )
 
-// usageError is a command line that makes no sense, whatever the data is.
-type usageError struct{ text string }
+// usageError is a command line that makes no sense.
+type usageError struct{ err error }
 
-func (e *usageError) Error() string { return e.text }
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
 
 func usagef(format string, args ...any) error {
-	return &usageError{text: fmt.Sprintf(format, args...)}
+	return &usageError{fmt.Errorf(format, args...)}
+}
+
+// asked makes a usage error of what the engine says of a name, a config or a number
+// of partitions that it was asked for. The same errors can be about what lies in the
+// data directory; those are failures.
+func asked(err error) error {
+	var name *varve.NameError
+	var config *varve.ConfigError
+	if errors.As(err, &name) || errors.As(err, &config) {
+		return &usageError{err}
+	}
+	return err
 }
 
 // hintedError is an error together with what its reader can do about it, which
@@ -44,6 +57,9 @@ func hintf(err error, format string, args ...any) error {
 
 // exit prints err, if there is one to print, and returns the exit code for it.
 func (a *app) exit(err error) int {
+	if err == nil {
+		err = a.out.err // help is written by nobody who could return it
+	}
 	if err == nil || errors.Is(err, errOutputClosed) {
 		return 0
 	}
@@ -57,7 +73,7 @@ func (a *app) exit(err error) int {
 	switch {
 	case errors.As(err, &sig):
 		return sig.exitCode()
-	case errors.As(err, &usage), partitionCount(err):
+	case errors.As(err, &usage):
 		return exitUsage
 	}
 	return exitFailure
@@ -77,17 +93,20 @@ func hintFor(err error) string {
 		tooBig *varve.TooLargeError
 		input  *inputError
 		name   *varve.NameError
+		config *varve.ConfigError
 	)
 	switch {
 	case errors.As(err, &hinted):
 		return hinted.hint
 	case errors.As(err, &locked):
 		return "one process at a time: stop that one, or name another directory with --dir"
+	case errors.As(err, &tooBig) && tooBig.Limit == maxInflated:
+		return "publish fewer records at once, or smaller ones"
 	case errors.As(err, &tooBig), errors.Is(err, errLineTooLong):
 		return "raise the limit with: varve topic alter NAME --config max.message.bytes=N"
 	case errors.As(err, &name):
 		return "choose a name such as orders, orders-eu or orders.v2"
-	case partitionCount(err):
+	case errors.As(err, &config) && config.Key == "partitions":
 		return "give another number with --partitions"
 	case errors.Is(err, varve.ErrReadOnly):
 		return "the disk failed a write: look at it, then run the command again"
@@ -97,23 +116,25 @@ func hintFor(err error) string {
 	return ""
 }
 
-// partitionCount says that err is about a number of partitions that no topic can
-// have, which is as wrong on the command line as one below 1.
-func partitionCount(err error) bool {
-	var config *varve.ConfigError
-	return errors.As(err, &config) && config.Key == "partitions"
-}
-
 // flagText says what is wrong with a flag in the words of the command line, not in
-// those of the function that reads numbers.
+// those of the library that reads flags.
 func flagText(err error) string {
+	var missing *pflag.ValueRequiredError
+	if errors.As(err, &missing) {
+		return fmt.Sprintf("--%s needs a value", missing.GetFlag().Name)
+	}
 	var value *pflag.InvalidValueError
-	var number *strconv.NumError
-	if !errors.As(err, &value) || !errors.As(err, &number) {
+	if !errors.As(err, &value) {
 		return err.Error()
 	}
-	want := "want a whole number"
+	var number *strconv.NumError
+	var usage *usageError
+	want := "want a whole number, in decimal"
 	switch {
+	case errors.As(err, &usage):
+		want = usage.Error()
+	case !errors.As(err, &number):
+		return err.Error()
 	case errors.Is(number, strconv.ErrRange):
 		want = "the number is too large or too small"
 	case value.GetFlag().Value.Type() == "bool":

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"math"
 	"sync"
 
 	"github.com/varvelog/varve"
@@ -17,7 +18,7 @@ type followed struct {
 }
 
 // followAll prints all streams as records come, each in its own order. A signal
-// is the usual way to end it and no failure.
+// is the usual way to end it and no failure, unless it was to end by itself.
 func (c *consumer) followAll(parent context.Context, streams []*stream) error {
 	ctx, cancel := context.WithCancel(parent)
 	var running sync.WaitGroup
@@ -30,8 +31,10 @@ func (c *consumer) followAll(parent context.Context, streams []*stream) error {
 	for open := len(streams); open > 0; {
 		f, err := c.receive(ctx, ch)
 		switch {
-		case ctx.Err() != nil:
+		case ctx.Err() != nil && c.endless():
 			return nil
+		case ctx.Err() != nil:
+			return context.Cause(parent)
 		case err != nil:
 		case f.end:
 			open--
@@ -46,6 +49,9 @@ func (c *consumer) followAll(parent context.Context, streams []*stream) error {
 	}
 	return nil
 }
+
+// endless says that nothing but a signal ends a --follow.
+func (c *consumer) endless() bool { return c.count == math.MaxInt64 && c.to == nil }
 
 // receive takes the next thing that came; what was printed is flushed before it
 // waits.

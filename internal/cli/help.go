@@ -1,18 +1,14 @@
 package cli
 
 import (
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
 
 // The example comes last, where the eye is when the text has scrolled by.
-const (
-	helpTemplate = `{{with (or .Long .Short)}}{{. | trimTrailingWhitespaces}}
-
-{{end}}{{.UsageString}}`
-
-	usageTemplate = `Usage:{{if .HasAvailableSubCommands}}
+const usageTemplate = `Usage:{{if .HasAvailableSubCommands}}
   {{.CommandPath}} COMMAND [flags]{{else}}
   {{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
 
@@ -28,7 +24,16 @@ Global flags:
 Examples:
 {{.Example | trimTrailingWhitespaces}}
 `
-)
+
+// printHelp is cobra's, which prints an error of writing where output keeps it for
+// the exit code.
+func (a *app) printHelp(c *cobra.Command, _ []string) {
+	text := c.Long
+	if text == "" {
+		text = c.Short
+	}
+	io.WriteString(a.out, strings.TrimSpace(text)+"\n\n"+c.UsageString())
+}
 
 // asGroup makes c a command that only groups others: alone it prints its help,
 // and what it does not know is a usage error with the nearest name it does.

@@ -146,10 +146,15 @@ func (c *cursor[E]) advance() {
 	if err == nil || !ok {
 		return
 	}
-	if f, damaged := indexFault(c.path, err); damaged {
+	f, damaged := indexFault(c.path, err)
+	switch {
+	case damaged:
 		c.fault = &f
-	} else {
+	case errors.Is(err, fs.ErrNotExist):
 		c.err = err
+	default:
+		f = unreadable(c.path, 0, -1, err)
+		c.fault = &f
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"math"
 	"os"
+	"slices"
 
 	"github.com/varvelog/varve"
 )
@@ -50,19 +51,29 @@ type inputs struct {
 	bar   *progress
 }
 
-const stdinName = "standard input"
+const (
+	stdinName = "standard input"
+	dash      = "-" // stands for it among files
+)
 
 // openInputs looks at all files before the first is read, so that a name
 // mistyped at the end of a list stores nothing.
 func (a *app) openInputs(ctx context.Context, files []string) (*inputs, error) {
 	in := &inputs{ctx: ctx, stdin: a.in, files: files, bar: &progress{}}
 	var total int64
-	for _, name := range files {
-		size, err := inputSize(name)
-		if err != nil {
-			return nil, err
+	for i, name := range files {
+		if name == dash && slices.Contains(files[:i], dash) {
+			return nil, usagef("- is given twice: standard input can be read once")
 		}
-		total += size
+		size, err := a.inputSize(name)
+		switch {
+		case err != nil:
+			return nil, err
+		case size < 0 || total < 0:
+			total = -1
+		default:
+			total += size
+		}
 	}
 	switch {
 	case len(files) > 0:
@@ -73,7 +84,11 @@ func (a *app) openInputs(ctx context.Context, files []string) (*inputs, error) {
 	return in, nil
 }
 
-func inputSize(name string) (int64, error) {
+// inputSize is how much there is to read of a file, -1 where that is not known.
+func (a *app) inputSize(name string) (int64, error) {
+	if name == dash {
+		return sizeOf(a.in), nil
+	}
 	info, err := os.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -99,13 +114,19 @@ func sizeOf(stream any) int64 {
 // records yields the records of all files. The first error ends them: an
 // *inputError, or the signal that came while a read was waited for. limit is the
 // largest value to read.
-func (in *inputs) records(o produceOptions, limit int) iter.Seq2[input, error] {
+func (in *inputs) records(o produceOptions, limit sizeLimit) iter.Seq2[input, error] {
 	return func(yield func(input, error) bool) {
 		if len(in.files) == 0 {
 			in.file(stdinName, in.stdin, o, limit, yield)
 			return
 		}
 		for _, name := range in.files {
+			if name == dash {
+				if !in.file(stdinName, in.stdin, o, limit, yield) {
+					return
+				}
+				continue
+			}
 			f, err := os.Open(name)
 			if err != nil {
 				yield(input{}, &inputError{origin: origin{file: name}, err: err})
@@ -121,16 +142,16 @@ func (in *inputs) records(o produceOptions, limit int) iter.Seq2[input, error] {
 }
 
 // file yields the records of one file; false when there shall be no more.
-func (in *inputs) file(name string, r io.Reader, o produceOptions, limit int, yield func(input, error) bool) bool {
+func (in *inputs) file(name string, r io.Reader, o produceOptions, limit sizeLimit, yield func(input, error) bool) bool {
 	r = &interruptibleReader{ctx: in.ctx, r: r, moved: in.bar.add}
 	if o.wholeFile {
 		return in.whole(name, r, o, limit, yield)
 	}
-	lines := newLineReader(r, limit)
+	lines := newLineReader(r, limit.bytes)
 	decode := func(line []byte) (varve.Record, error) { return decodeLine(line, o.separator) }
 	if o.json {
 		// A byte takes at most six in JSON (\u0000), and there is more around.
-		lines.limit = int(min(8*int64(limit)+64<<10, math.MaxInt32))
+		lines.limit = int(min(8*int64(limit.bytes)+64<<10, math.MaxInt32))
 		decode = parseRecord
 	}
 	for {
@@ -159,14 +180,17 @@ func (in *inputs) file(name string, r io.Reader, o produceOptions, limit int, yi
 }
 
 // tooLong is the error of a value that cannot fit a batch.
-func tooLong(limit int) error {
-	return fmt.Errorf("%w: more than %d bytes, the topic's max.message.bytes", errLineTooLong, limit)
+func tooLong(limit sizeLimit) error {
+	if limit.bytes == maxInflated { // no config raises that
+		return fmt.Errorf("%v: more than %d bytes, %s", errLineTooLong, limit.bytes, limit.what)
+	}
+	return fmt.Errorf("%w: more than %d bytes, %s", errLineTooLong, limit.bytes, limit.what)
 }
 
-func (in *inputs) whole(name string, r io.Reader, o produceOptions, limit int, yield func(input, error) bool) bool {
+func (in *inputs) whole(name string, r io.Reader, o produceOptions, limit sizeLimit, yield func(input, error) bool) bool {
 	at := origin{file: name}
-	value, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
-	if err == nil && len(value) > limit {
+	value, err := io.ReadAll(io.LimitReader(r, int64(limit.bytes)+1))
+	if err == nil && len(value) > limit.bytes {
 		err = tooLong(limit)
 	}
 	if err != nil {
@@ -198,13 +222,20 @@ func decodeLine(line, separator []byte) (varve.Record, error) {
 	return r, nil
 }
 
-// complete adds what the flags say to a record.
+// complete adds what the flags say to a record. A header that it has with the same
+// value is not added again: what was consumed from a copy can be produced as before.
 func (o *produceOptions) complete(r varve.Record) varve.Record {
 	if o.partition != anyPartition {
 		r.Partition = int32(o.partition)
 	}
-	if len(o.headers) > 0 {
-		r.Headers = append(r.Headers[:len(r.Headers):len(r.Headers)], o.headers...)
+	own := r.Headers
+	for _, h := range o.headers {
+		has := func(own varve.Header) bool {
+			return own.Key == h.Key && bytes.Equal(own.Value, h.Value) && own.Value != nil
+		}
+		if !slices.ContainsFunc(own, has) {
+			r.Headers = append(r.Headers, h)
+		}
 	}
 	return r
 }

@@ -57,7 +57,7 @@ func TestKafkaFiles(t *testing.T) {
 			}
 			var out bytes.Buffer
 			d := newDump(&out, true, true)
-			if err := d.partitions(context.Background(), found); err != nil {
+			if err := d.all(context.Background(), found); err != nil {
 				t.Fatal(err)
 			}
 			d.out.Flush()

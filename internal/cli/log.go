@@ -31,7 +31,7 @@ type logPaths struct {
 
 func (p *logPaths) flags(a *app, c *cobra.Command) {
 	c.Flags().StringVar(&p.topic, "topic", "", "look at this `topic` of the data directory")
-	c.Flags().IntVar(&p.partition, "partition", -1, "with --topic: only partition `N`")
+	numberVar(c.Flags(), &p.partition, "partition", -1, "with --topic: only partition `N`")
 	c.Flags().Lookup("partition").DefValue = "0" // keeps -1 out of the help
 	c.Flags().BoolVar(&p.all, "all", false, "look at every topic of the data directory")
 	c.RegisterFlagCompletionFunc("topic", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -43,11 +43,11 @@ func (p *logPaths) flags(a *app, c *cobra.Command) {
 func (p *logPaths) resolve(a *app, c *cobra.Command, args []string) ([]string, error) {
 	chosen := c.Flags().Changed("partition")
 	switch {
-	case len(args) > 0 && (p.topic != "" || p.all || chosen):
+	case len(args) > 0 && (c.Flags().Changed("topic") || p.all || chosen):
 		return nil, usagef("give paths, or --topic, or --all, not several of them")
-	case p.topic != "" && p.all:
+	case c.Flags().Changed("topic") && p.all:
 		return nil, usagef("--topic and --all do not go together")
-	case chosen && p.topic == "":
+	case chosen && !c.Flags().Changed("topic"):
 		return nil, usagef("--partition needs --topic")
 	case chosen && p.partition < 0:
 		return nil, usagef("--partition %d: partitions count from 0", p.partition)
@@ -55,8 +55,11 @@ func (p *logPaths) resolve(a *app, c *cobra.Command, args []string) ([]string, e
 		return args, nil
 	case p.all:
 		return []string{a.topicsDir()}, nil
-	case p.topic == "":
+	case !c.Flags().Changed("topic"):
 		return nil, usagef("nothing to look at (give a path, --topic NAME or --all)")
+	}
+	if err := checkName(p.topic); err != nil { // it becomes a part of a path
+		return nil, err
 	}
 	dir := filepath.Join(a.topicsDir(), p.topic)
 	if !isDir(dir) {
@@ -69,22 +72,4 @@ func (p *logPaths) resolve(a *app, c *cobra.Command, args []string) ([]string, e
 		}
 	}
 	return []string{dir}, nil
-}
-
-// fault is one thing found wrong in a file.
-type fault struct {
-	Type     string `json:"type"` // "fault"
-	Path     string `json:"path"`
-	Position int64  `json:"position"`
-	Offset   int64  `json:"offset"`              // of the first record concerned
-	To       int64  `json:"to_offset,omitempty"` // with lost records: the first one behind them
-	Reason   string `json:"reason"`
-}
-
-func (f *fault) text() string {
-	s := fmt.Sprintf("%s: position %d, offset %d: %s", f.Path, f.Position, f.Offset, f.Reason)
-	if f.To > f.Offset {
-		s += fmt.Sprintf(" (offsets %d to %d cannot be read)", f.Offset, f.To-1)
-	}
-	return s
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -41,7 +42,7 @@ damaged is named in its place and passed over; the exit code is 1 then.`,
 				return err
 			}
 			d := newDump(a.out, asJSON, records)
-			err = d.partitions(c.Context(), parts)
+			err = d.all(c.Context(), parts)
 			if ferr := d.out.Flush(); err == nil {
 				err = ferr
 			}
@@ -81,9 +82,23 @@ func (d *dump) print(l dumpLine) error {
 	return err
 }
 
-func (d *dump) partitions(ctx context.Context, parts []partitionFiles) error {
-	for _, p := range parts {
-		walk := newLogWalk(ctx, p.dense, d, func(int64) {})
+func (d *dump) all(ctx context.Context, found *found) error {
+	for _, n := range found.notes {
+		if n.Type != "fault" {
+			continue
+		}
+		if err := d.fault(n); err != nil {
+			return err
+		}
+	}
+	for _, p := range found.parts {
+		in, err := p.inspect()
+		if err != nil {
+			if err := d.fault(p.barred(err)); err != nil {
+				return err
+			}
+		}
+		walk := newLogWalk(ctx, !in.Sparse, d, func(int64) {})
 		for i, s := range p.segments {
 			if err := d.segment(walk, &s, p.beyond(i)); err != nil {
 				return err
@@ -99,7 +114,12 @@ func (d *dump) segment(walk *logWalk, s *segmentFiles, beyond []head) error {
 		if err := d.print(newDumpFile("segment", path, s.base)); err != nil {
 			return err
 		}
-		if _, err := walk.file(path, s.base, beyond); err != nil {
+		_, err := walk.file(path, s.base, beyond)
+		var barred *readError
+		if errors.As(err, &barred) {
+			err = d.fault(barred.fault(walk.chain.Next))
+		}
+		if err != nil {
 			return err
 		}
 		if err := walk.close(0); err != nil {
@@ -137,7 +157,7 @@ func (d *dump) entry(l dumpLine, path string, err error) error {
 	}
 	f, ok := indexFault(path, err)
 	if !ok {
-		return err
+		f = unreadable(path, 0, -1, err)
 	}
 	return d.fault(f)
 }
@@ -163,7 +183,9 @@ func (d *dump) fault(f fault) error {
 	if d.json {
 		return writeJSON(d.out, &f)
 	}
-	f.Path = filepath.Base(f.Path)
+	if f.Offset >= 0 {
+		f.Path = filepath.Base(f.Path) // the line above has the rest
+	}
 	_, err := fmt.Fprintln(d.out, "  damaged:", f.text())
 	return err
 }

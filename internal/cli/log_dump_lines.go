@@ -62,8 +62,8 @@ func newDumpBatch(b *record.Batch, at record.Pos) *dumpBatch {
 
 func (b *dumpBatch) text() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "  batch %d..%d at position %d: %s, %s, %s, epoch %d, largest time %s",
-		b.BaseOffset, b.LastOffset, b.Position, count(int64(b.Records), "record"), count(int64(b.Bytes), "byte"),
+	fmt.Fprintf(&s, "  batch at position %d: offsets %d to %d, %s, %s, %s, epoch %d, largest time %s",
+		b.Position, b.BaseOffset, b.LastOffset, count(int64(b.Records), "record"), count(int64(b.Bytes), "byte"),
 		b.Codec, b.Epoch, timeText(b.MaxTimestamp))
 	if b.LogAppendTime {
 		s.WriteString(" of the append")

@@ -3,14 +3,14 @@ package cli
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/varvelog/varve/internal/vfs"
+	"github.com/varvelog/varve/partition"
 	"github.com/varvelog/varve/record"
 	"github.com/varvelog/varve/segment"
 )
@@ -33,85 +33,59 @@ func (s *segmentFiles) path(suffix string) string {
 type partitionFiles struct {
 	dir      string
 	segments []segmentFiles
-	// dense says that offsets follow on without a gap: varve's own logs, which
-	// nothing compacts. A log of Kafka's may have gaps.
-	dense bool
+
+	whole bool                  // all its segments are among them
+	ours  bool                  // it is one of varve's
+	gone  bool                  // and its directory is missing
+	known *partition.Checkpoint // what the last checkpoint says of it
 }
 
-// findPartitions finds all partitions at or below the paths, each of which is a
-// file of a segment or a directory at any level: a partition, a topic, a whole
-// data directory. A file stands for itself, or with whole for its segment.
-func findPartitions(paths []string, whole bool) ([]partitionFiles, error) {
-	var found []partitionFiles
-	for _, path := range paths {
-		info, err := os.Stat(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("there is no file or directory %s", path)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if !info.IsDir() {
-			p, err := partitionOfFile(path, whole)
-			if err != nil {
-				return nil, err
-			}
-			found = append(found, p)
-			continue
-		}
-		below, err := partitionsBelow(path)
-		if err != nil {
-			return nil, err
-		}
-		if len(below) == 0 {
-			return nil, fmt.Errorf("there are no log files in %s", path)
-		}
-		found = append(found, below...)
+// partitionOf describes a partition's directory.
+func partitionOf(dir string, s *store) partitionFiles {
+	topic, err := filepath.Abs(filepath.Join(dir, ".."))
+	p := partitionFiles{
+		dir: dir, whole: true,
+		ours: hasTwin(dir, partition.MetadataName) || err == nil && hasTwin(topic, topicName),
 	}
-	return found, nil
+	if !p.ours || s == nil {
+		return p
+	}
+	doc, _ := topicAt(topic)
+	index, err := parseNumber[int](filepath.Base(dir))
+	if key, ok := doc.key(index); ok && err == nil {
+		if cp, ok := s.logs[key]; ok {
+			p.known = &cp
+		}
+	}
+	return p
 }
 
-func partitionOfFile(path string, whole bool) (partitionFiles, error) {
-	base, kind, ok := parseSegmentName(filepath.Base(path))
-	if !ok {
-		return partitionFiles{}, hintf(fmt.Errorf("%s is no file of a segment", path),
-			"their names are 20 digits and .log, .index or .timeindex")
+// inspect asks what is kept of the partition beside its segments; of one of Kafka's
+// that is nothing.
+func (p *partitionFiles) inspect() (partition.Inspection, error) {
+	if p.gone {
+		return partition.Inspection{Sparse: true}, nil
 	}
-	dir := filepath.Dir(path)
-	p := partitionFiles{dir: dir, dense: isDense(dir)}
-	if !whole {
-		s := segmentFiles{dir: dir, base: base}
-		s.has(kind)
-		p.segments = []segmentFiles{s}
-		return p, nil
-	}
-	all, err := listSegments(dir)
-	if err != nil {
-		return p, err
-	}
-	for _, s := range all {
-		if s.base == base {
-			p.segments = append(p.segments, s)
+	in, err := partition.Inspect(vfs.Dir(p.dir), ".")
+	switch {
+	case err != nil || in.Known || !p.ours:
+	case p.known != nil: // as the engine does after a clean stop
+		in.Known, in.Start, in.Sparse = true, p.known.Start, p.known.Sparse
+		if len(in.Metadata) == 0 {
+			in.Metadata = []partition.Flaw{{Name: partition.MetadataName, Reason: "is missing, and so is its copy"}}
 		}
 	}
-	return p, nil
+	return in, err
 }
 
-func partitionsBelow(root string) ([]partitionFiles, error) {
-	var found []partitionFiles
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.IsDir() {
-			return err
-		}
-		segments, err := listSegments(path)
-		p := partitionFiles{dir: path, segments: segments, dense: isDense(path)}
-		if err == nil && (len(segments) > 0 || p.dense) {
-			found = append(found, p)
-		}
-		return err
-	})
-	slices.SortStableFunc(found, func(a, b partitionFiles) int { return compareNatural(a.dir, b.dir) })
-	return found, err
+// barred is what an inspection could not read.
+func (p *partitionFiles) barred(err error) fault {
+	path := p.dir
+	var perr *fs.PathError
+	if errors.As(err, &perr) && filepath.Base(perr.Path) != filepath.Base(p.dir) {
+		path = filepath.Join(p.dir, filepath.Base(perr.Path)) // as the user wrote it
+	}
+	return unreadable(path, 0, -1, err)
 }
 
 // listSegments lists the segments in a directory; other files are passed over.
@@ -161,16 +135,6 @@ func parseSegmentName(name string) (base record.Offset, suffix string, ok bool) 
 	}
 	n, err := strconv.ParseInt(name[:digits], 10, 64)
 	return record.Offset(n), suffix, err == nil && n >= 0 && suffix != ""
-}
-
-// isDense says whether a partition directory is one of varve's.
-func isDense(dir string) bool {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return false
-	}
-	_, err = os.Stat(filepath.Join(filepath.Dir(abs), "topic.json"))
-	return err == nil
 }
 
 func isDir(path string) bool {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/varvelog/varve/partition"
 	"github.com/varvelog/varve/record"
 	"github.com/varvelog/varve/segment"
 )
@@ -23,12 +24,18 @@ its checksum and decodes to the records it counts, that offsets follow on within
 and across segments, and that the indexes say what the log says. Every fault is
 one line with file, position and offset; the exit code is 1 if there is any.
 
+In a directory of varve's it also checks that nothing is missing: segments between
+the log start and the end that the last checkpoint knows, partitions, and either
+of the two files of topic.json and partition.json. Damage to files that are
+derived, the checkpoint and the seals, is a warning: they cost a start some time.
+
 PATH is a file of a segment or a directory at any level, varve's or Kafka's. Gaps
 between offsets are no fault in Kafka's, where compaction leaves some. Nor is a
-partition without segments in varve's: nothing was published to it yet.
+partition without segments in varve's, where nothing was published to it yet.
 
 Memory does not grow with the files. In a directory that is in use, the end that
-is just being written may be reported as unfinished.`,
+is just being written may be reported as unfinished, and a segment that retention
+takes meanwhile as missing.`,
 		Example: `  varve log verify --all
   varve log verify --topic orders --json
   varve log verify /var/lib/kafka/data/orders-0`,
@@ -37,19 +44,19 @@ is just being written may be reported as unfinished.`,
 			if err != nil {
 				return err
 			}
-			parts, err := findPartitions(resolved, true)
+			found, err := findPartitions(resolved, true)
 			if err != nil {
 				return err
 			}
-			bar := a.progress("verify", totalBytes(parts))
+			bar := a.progress("verify", totalBytes(found.parts))
 			v := &verify{ctx: c.Context(), app: a, json: asJSON, bar: bar}
-			err = v.run(parts)
+			err = v.run(found)
 			bar.done()
 			return err
 		},
 	}
 	paths.flags(a, c)
-	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object a fault and a partition, a line each")
+	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object a fault, warning and partition, a line each")
 	return c
 }
 
@@ -60,13 +67,15 @@ type verify struct {
 	json   bool
 	bar    *progress
 	codec  payloads
-	faults int64 // in all partitions
+	faults int64 // in all partitions, and above them
 
 	part  partitionReport
-	seals seals
-	path  string // of the log file being read
+	kept  partition.Inspection // what is kept of the partition beside its segments
+	path  string               // of the log file being read
 	index *indexCheck
 	seal  *sealCheck
+	// barred says that the rest of the segment could not be read.
+	barred bool
 }
 
 // partitionReport is what was found in one partition.
@@ -90,80 +99,40 @@ func (r *partitionReport) text() string {
 	if r.Segments == 0 {
 		return r.Path + ": no segments: " + verdict
 	}
-	return fmt.Sprintf("%s: %s, %s, offsets %d to %d, %s: %s", r.Path,
-		count(int64(r.Segments), "segment"), count(r.Records, "record"), r.Start, r.End-1, bytesText(r.Bytes), verdict)
+	offsets := fmt.Sprintf("offsets %d to %d", r.Start, r.End-1)
+	if r.Start == r.End {
+		offsets = fmt.Sprintf("next offset %d", r.End)
+	}
+	return fmt.Sprintf("%s: %s, %s, %s, %s: %s", r.Path,
+		count(int64(r.Segments), "segment"), count(r.Records, "record"), offsets, bytesText(r.Bytes), verdict)
 }
 
-func (v *verify) run(parts []partitionFiles) error {
-	for _, p := range parts {
-		if err := v.partition(p); err != nil {
+func (v *verify) run(found *found) error {
+	for _, n := range found.notes {
+		if err := v.fault(n); err != nil {
+			return err
+		}
+	}
+	for _, p := range found.parts {
+		if err := v.partition(&p); err != nil {
 			return err
 		}
 	}
 	if v.faults > 0 {
-		return fmt.Errorf("%s found in %s", count(v.faults, "fault"), count(int64(len(parts)), "partition"))
+		return fmt.Errorf("%s found in %s", count(v.faults, "fault"), count(int64(len(found.parts)), "partition"))
 	}
 	return nil
-}
-
-func (v *verify) partition(p partitionFiles) error {
-	v.part = partitionReport{Type: "partition", Path: p.dir, Segments: len(p.segments)}
-	var err error
-	if v.seals, err = readSeals(p.dir); err != nil {
-		return err
-	}
-	walk := newLogWalk(v.ctx, p.dense, v, v.bar.add)
-	for i, s := range p.segments {
-		if i == 0 {
-			v.part.Start, v.part.End = s.base, s.base
-		} else if err := v.follows(walk, &s, p.dense); err != nil {
-			return err
-		}
-		if err := v.segment(walk, &s, p.beyond(i)); err != nil {
-			return err
-		}
-		v.part.End = walk.chain.Next
-	}
-	if err := walk.close(0); err != nil {
-		return err
-	}
-	if v.json {
-		return writeJSON(v.app.out, &v.part)
-	}
-	_, err = fmt.Fprintln(v.app.out, v.part.text())
-	return err
-}
-
-// follows checks that a segment begins where the one before it ended.
-func (v *verify) follows(walk *logWalk, s *segmentFiles, dense bool) error {
-	next, damaged := walk.chain.Next, walk.open != nil
-	if err := walk.close(s.base); err != nil {
-		return err
-	}
-	var why string
-	switch {
-	case s.base < next:
-		why = fmt.Sprintf("segment begins at offset %d, below %d, the end of the segment before", s.base, next)
-	case s.base > next && dense && !damaged:
-		return v.fault(fault{Type: "fault", Path: s.path(segment.LogSuffix), Offset: int64(next), To: int64(s.base),
-			Reason: "records are missing before this segment"})
-	default:
-		return nil
-	}
-	return v.fault(fault{Type: "fault", Path: s.path(segment.LogSuffix), Offset: int64(s.base), Reason: why})
 }
 
 func (v *verify) segment(walk *logWalk, s *segmentFiles, beyond []head) error {
 	v.path, v.index, v.seal = s.path(segment.LogSuffix), newIndexCheck(s), newSealCheck()
 	defer v.index.stop()
-	if !s.log {
-		return v.fault(fault{Type: "fault", Path: v.path, Offset: int64(s.base), Reason: "file is missing, its index is there"})
-	}
 	before := v.part.Faults
 	size, err := walk.file(v.path, s.base, beyond)
-	var unreadable *readError
-	if errors.As(err, &unreadable) {
-		return v.fault(fault{Type: "fault", Path: v.path, Position: unreadable.at, Offset: int64(walk.chain.Next), Reason: unreadable.err.Error()})
+	var barred *readError
+	if errors.As(err, &barred) {
+		v.barred = true
+		return v.fault(barred.fault(max(s.base, walk.chain.Next)))
 	}
 	if err != nil {
 		return err
@@ -172,10 +141,13 @@ func (v *verify) segment(walk *logWalk, s *segmentFiles, beyond []head) error {
 		v.index.skip()
 	}
 	v.part.Bytes += size
+	if size > 0 {
+		v.part.Segments++ // as topic describe counts them
+	}
 	if err := v.indexFaults(v.index.end(record.Pos(size))); err != nil {
 		return err
 	}
-	seal, ok := v.seals[s.base]
+	seal, ok := v.kept.Seals[s.base]
 	if !ok || v.part.Faults > before || walk.open != nil {
 		return nil // what a seal would add is that something is wrong
 	}
@@ -195,12 +167,10 @@ func (v *verify) sealed(s *segmentFiles, seal segment.Seal, size int64, next rec
 		{segment.IndexSuffix, 8 * int64(seal.Index.Entries), seal.Index.Sum},
 		{segment.TimeIndexSuffix, 12 * int64(seal.Index.TimeEntries), seal.Index.TimeSum},
 	} {
-		why, err := indexAgainst(s.path(x.suffix), x.size, x.sum)
-		if err == nil && why != "" {
-			err = v.fault(fault{Type: "fault", Path: s.path(x.suffix), Offset: int64(s.base), Reason: why})
-		}
-		if err != nil {
-			return err
+		if why := indexAgainst(s.path(x.suffix), x.size, x.sum); why != "" {
+			if err := v.fault(fault{Type: "fault", Path: s.path(x.suffix), Offset: int64(s.base), Reason: why}); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -234,13 +204,15 @@ func (v *verify) indexFaults(faults []fault, err error) error {
 	return err
 }
 
-// fault prints one fault; it is the output of the command, so it goes there.
+// fault prints one fault, or a warning; it is the output of the command, so it goes there.
 func (v *verify) fault(f fault) error {
-	if f.Path == v.path {
+	if f.Path == v.path && v.index != nil {
 		v.index.skip()
 	}
-	v.faults++
-	v.part.Faults++
+	if f.Type == "fault" {
+		v.faults++
+		v.part.Faults++
+	}
 	v.bar.clear()
 	if v.json {
 		return writeJSON(v.app.out, &f)

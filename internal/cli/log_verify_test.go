@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/varvelog/varve/index"
+	"github.com/varvelog/varve/internal/twin"
 	"github.com/varvelog/varve/internal/vfs"
 	"github.com/varvelog/varve/record"
 	"github.com/varvelog/varve/segment"
@@ -36,11 +38,19 @@ func newTestLog(t testing.TB, varve bool) *testLog {
 	t.Helper()
 	topic := filepath.Join(t.TempDir(), "orders")
 	l := &testLog{dir: filepath.Join(topic, "0")}
-	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+	if err := os.MkdirAll(topic, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	var err error
 	if varve {
-		write(t, filepath.Join(topic, "topic.json"), nil)
+		body := `{"name":"orders","id":"00112233-4455-6677-8899-aabbccddeeff","partitions":1,"config":{}}`
+		err = errors.Join(os.Mkdir(l.dir, 0o700), twin.Save(vfs.Dir(topic), "topic.json", 1, []byte(body)),
+			twin.Save(vfs.Dir(l.dir), "partition.json", 1, []byte(`{"logStart":0}`)))
+	} else {
+		err = os.Mkdir(l.dir, 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	l.roll(t)
 	return l
@@ -135,8 +145,11 @@ func runVerify(t testing.TB, paths ...string) (faults []fault, parts []partition
 		if jerr := json.Unmarshal([]byte(line), &f); jerr != nil {
 			t.Fatalf("%s: %v", line, jerr)
 		}
-		if f.Type == "fault" {
+		switch f.Type {
+		case "fault":
 			faults = append(faults, f)
+			continue
+		case "warning":
 			continue
 		}
 		if jerr := json.Unmarshal([]byte(line), &p); jerr != nil || p.Type != "partition" {
@@ -206,6 +219,54 @@ func TestVerifyNoticesEveryByte(t *testing.T) {
 	}
 	if faults, _, err := runVerify(t, l.dir); err != nil {
 		t.Fatal("log was not restored: ", faults)
+	}
+}
+
+// An index may say nothing but the truth and still not be what was written: then only
+// the sum that the seal keeps of its bytes can tell.
+func TestVerifyHoldsIndexesAgainstTheSeal(t *testing.T) {
+	l := newTestLog(t, true)
+	for range 12 {
+		l.add(1, 20, record.BatchOptions{}) // less than the interval of the index
+	}
+	starts := l.starts
+	l.seal(t, true)
+	path := l.path(0, ".index")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := binary.BigEndian.Uint32(data)
+	if int(first)+1 == int(binary.BigEndian.Uint32(data[8:])) {
+		t.Fatal("every batch has an entry")
+	}
+	binary.BigEndian.PutUint32(data, first+1) // the batch behind, which has none
+	binary.BigEndian.PutUint32(data[4:], uint32(starts[first+1]))
+	write(t, path, data)
+	faults, _, _ := runVerify(t, l.dir)
+	if len(faults) != 1 || faults[0].Path != path || faults[0].Reason != "index is not what was written, says the seal" {
+		t.Errorf("%+v", faults)
+	}
+	// Nothing is wrong with it but that.
+	if err := os.Remove(filepath.Join(l.dir, "seals")); err != nil {
+		t.Fatal(err)
+	}
+	if faults, _, _ := runVerify(t, l.dir); len(faults) > 0 {
+		t.Errorf("without the seal: %+v", faults)
+	}
+}
+
+// A sealed segment whose index is gone is a fault, though it is the last one.
+func TestVerifyMissesTheIndexOfASeal(t *testing.T) {
+	l := newTestLog(t, true)
+	for range 12 {
+		l.add(1, 20, record.BatchOptions{})
+	}
+	l.seal(t, true)
+	os.Remove(l.path(0, ".index"))
+	faults, _, _ := runVerify(t, l.dir)
+	if len(faults) != 1 || faults[0].Reason != indexMissing {
+		t.Errorf("%+v", faults)
 	}
 }
 
@@ -444,7 +505,7 @@ func TestFindPartitions(t *testing.T) {
 		var s strings.Builder
 		for _, p := range parts {
 			rel, _ := filepath.Rel(root, p.dir)
-			fmt.Fprintf(&s, "%s %v", filepath.ToSlash(rel), p.dense)
+			fmt.Fprintf(&s, "%s %v", filepath.ToSlash(rel), p.ours)
 			for _, f := range p.segments {
 				fmt.Fprintf(&s, " %d:%v%v%v%v", f.base, f.log, f.index, f.timeIndex, f.last)
 			}
@@ -457,7 +518,11 @@ func TestFindPartitions(t *testing.T) {
 		"topics/orders/11": "topics/orders/11 t\n",
 		"topics/orders/10/00000000000000000005.index": "topics/orders/10 t 5:ttft\n",
 	} {
-		parts, err := findPartitions([]string{filepath.Join(root, path)}, true)
+		found, err := findPartitions([]string{filepath.Join(root, path)}, true)
+		var parts []partitionFiles
+		if found != nil {
+			parts = found.parts
+		}
 		if got := describe(parts); err != nil || got != want {
 			t.Errorf("%s: %v\n%s", path, err, got)
 		}

@@ -55,6 +55,12 @@ func (e *readError) Error() string {
 }
 func (e *readError) Unwrap() error { return e.err }
 
+// fault is what a visitor makes of it who goes on with the next file; next is the
+// offset that was expected there.
+func (e *readError) fault(next record.Offset) fault {
+	return unreadable(e.path, e.at, next, e.err)
+}
+
 // file walks one log file, which begins at offset base; beyond are the first
 // batches of the file behind it. It returns the size of the file. Errors are
 // *readError and those of the visitor.

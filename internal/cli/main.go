@@ -59,7 +59,7 @@ $VARVE_DIR, else ./varve-data.`,
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	root.SetUsageTemplate(usageTemplate)
-	root.SetHelpTemplate(helpTemplate)
+	root.SetHelpFunc(a.printHelp)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%s (see: %s --help)", flagText(err), c.CommandPath())
 	})

@@ -17,7 +17,10 @@ var errOutputClosed = errors.New("standard output was closed")
 
 // output is standard output: it tells a reader that went away from a disk that
 // is full.
-type output struct{ w io.Writer }
+type output struct {
+	w   io.Writer
+	err error // of the first write that failed
+}
 
 func (o *output) Write(p []byte) (int, error) {
 	n, err := o.w.Write(p)
@@ -25,9 +28,14 @@ func (o *output) Write(p []byte) (int, error) {
 	case err == nil:
 		return n, nil
 	case errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe):
-		return n, errOutputClosed
+		err = errOutputClosed
+	default:
+		err = fmt.Errorf("write to standard output: %w", err)
 	}
-	return n, fmt.Errorf("write to standard output: %w", err)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
 }
 
 // writeJSON writes v as one line.

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -48,10 +50,12 @@ func parsePlace(s string) (place, error) {
 		}
 		return place{}, usagef("%q is no time (want @ and milliseconds since 1970)", s)
 	}
-	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
-		if n < 0 {
-			return place{kind: placeLast, n: -n}, nil
-		}
+	switch n, err := strconv.ParseInt(s, 10, 64); {
+	case errors.Is(err, strconv.ErrRange), err == nil && n == math.MinInt64:
+		return place{}, usagef("%q is no place to read from: the number is too large or too small", s)
+	case err == nil && strings.HasPrefix(s, "-"):
+		return place{kind: placeLast, n: -n}, nil
+	case err == nil:
 		return place{kind: placeOffset, n: n}, nil
 	}
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly} {

@@ -135,6 +135,56 @@ func TestFollowInterrupted(t *testing.T) {
 	}
 }
 
+// A --follow that was to end by itself and did not come so far was cut short.
+func TestFollowCutShort(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	p := startVarve(t, dir, "produce", "orders", "--create")
+	io.WriteString(p.in, "a\n")
+	p.in.Close()
+	if p.end() != 0 {
+		t.Fatal(p.stderr.String())
+	}
+	for sig, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+		for _, until := range [][]string{{"--count", "2"}, {"--to", "5"}} {
+			p := startVarve(t, dir, append([]string{"consume", "orders", "--follow"}, until...)...)
+			if line, err := p.out.ReadString('\n'); line != "a\n" {
+				t.Fatal(line, err, p.stderr.String())
+			}
+			p.Process.Signal(sig)
+			if got := p.end(); got != code || p.stderr.String() != "varve: stopped by "+sig.String()+"\n" {
+				t.Errorf("%v, %v: exit code %d, want %d\n%s", sig, until, got, code, p.stderr.String())
+			}
+			if !closedCleanly(dir) {
+				t.Errorf("%v, %v: the engine was not closed", sig, until)
+			}
+		}
+	}
+}
+
+// Whoever has seen enough of a text, as head has, is told nothing.
+func TestOutputClosed(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	runVarve(t, dir, "topic", "create", "orders")
+	for _, args := range [][]string{
+		{"--help"}, {"help", "topic", "create"}, {"topic"}, {"consume", "-h"}, {"version"}, {"completion", "bash"},
+		{"topic", "list"}, {"topic", "describe", "orders"}, {"log", "verify", "--all"},
+	} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		c := exec.Command("varve", append(args, "--dir", dir)...)
+		var said bytes.Buffer
+		c.Stdout, c.Stderr = w, &said
+		c.Run()
+		w.Close()
+		if code := c.ProcessState.ExitCode(); code != 0 || said.Len() > 0 {
+			t.Errorf("%v: exit code %d\n%s", args, code, said.String())
+		}
+	}
+}
+
 // Records typed one by one do not wait for a full batch.
 func TestProduceAsTheyCome(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,20 +30,23 @@ func (a *app) produceCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "produce NAME [FILE]…",
 		Short: "Publish lines, JSON records or whole files",
-		Long: `Publish records to a topic, from files or, without any, from standard input: by
-default each line as the value of one record. Only the newline is taken off, so a
-carriage return stays; a last line without a newline counts. Records with the same
-key go to the same partition and stay in order; those without a key are spread.
+		Long: `Publish records to a topic, from files or, without any, from standard input, which
+is also what a file "-" stands for: by default each line as the value of one
+record. Only the newline is taken off, so a carriage return stays; a last line
+without a newline counts. Records with the same key go to the same partition and
+stay in order; those without a key are spread.
 
 With --format json each line is an object:
   {"key":"k","value":"v","headers":[{"k":"a","v":"1"}],"partition":0}
 Only value must be there, and may be null. Bytes that are no UTF-8 go, in base64,
 into key_base64, value_base64, k_base64 and v_base64. headers may also be an object.
 A timestamp may be given as well, in milliseconds since 1970 or as an RFC 3339 time;
-without one it is now. Retention goes by it: a record dated longer ago than
-retention.ms may be deleted at once. A record that names its partition goes there,
+without one it is now. Retention goes by it and
+is applied before the command ends: a segment of records dated longer ago than
+retention.ms goes at once. A record that names its partition goes there,
 unless --partition says where all go; for the others the key chooses. What consume
---format json prints is read back to the same record.
+--format json prints is read back to the same record, but for a timestamp of 0,
+which is refused: publishing takes it for now.
 
 The partitioner murmur2 puts a key where Kafka's Java client does, crc32 where
 librdkafka does, fnv1a where sarama does.
@@ -76,7 +78,7 @@ ends, on standard error.`,
 				if err != nil {
 					return err
 				}
-				return a.produce(t, o, in)
+				return a.produce(e, t, o, in)
 			})
 		},
 	}
@@ -84,11 +86,11 @@ ends, on standard error.`,
 	flags.StringVar(&f.format, "format", formatLines, "lines or json")
 	flags.BoolVar(&f.wholeFile, "whole-file", false, "each file is one record")
 	flags.StringVar(&f.separator, "key-separator", "", "the key is what comes before this in a line (\\t is a tab)")
-	flags.StringArrayVar(&f.headers, "header", nil, "`key=value` to add to each record; may be repeated")
-	flags.IntVar(&f.partition, "partition", anyPartition, "publish everything to partition `N`")
+	flags.StringArrayVar(&f.headers, "header", nil, "`key=value` to add to each record that does not have it; may be repeated")
+	numberVar(flags, &f.partition, "partition", anyPartition, "publish everything to partition `N`")
 	flags.Lookup("partition").DefValue = "0" // keeps -1 out of the help
 	flags.BoolVar(&f.create, "create", false, "create the topic if it does not exist")
-	flags.IntVar(&f.partitions, "partitions", 1, "with --create: make a topic of `N` partitions")
+	numberVar(flags, &f.partitions, "partitions", 1, "with --create: make a topic of `N` partitions")
 	flags.Var(&f.config, "config", "with --create: a config of the topic; may be repeated")
 	flags.StringVar(&f.durability, "durability", "", "when a record counts as stored: fsync, interval or os (default: the topic's)")
 	flags.StringVar(&f.compression, "compression", "", "none, gzip, snappy, lz4 or zstd (default: the topic's)")
@@ -168,31 +170,54 @@ func (a *app) produceTopic(e *varve.Engine, name string, f produceFlags) (*varve
 	if !errors.Is(err, varve.ErrNoTopic) || !f.create {
 		return t, a.noTopic(err, name, ", or pass --create")
 	}
-	return e.CreateTopic(name, varve.TopicConfig{Partitions: f.partitions, Config: f.config})
+	t, err = e.CreateTopic(name, varve.TopicConfig{Partitions: f.partitions, Config: f.config})
+	if err != nil {
+		return nil, asked(err)
+	}
+	a.created(t)
+	return t, nil
 }
 
 // produce publishes what the inputs hold.
-func (a *app) produce(t *varve.Topic, o produceOptions, in *inputs) error {
+func (a *app) produce(e *varve.Engine, t *varve.Topic, o produceOptions, in *inputs) error {
 	if o.partition != anyPartition {
 		if _, err := onePartition(t, o.partition); err != nil {
 			return err
 		}
 	}
-	limit := messageLimit(t)
+	limit := valueLimit(t, o.publisher.Codec)
 	d := newDelivery(t, o.publisher)
 	err := d.all(in.records(o, limit))
 	in.bar.done()
-	return d.finish(a.err, err)
+	err = d.finish(a.err, err)
+	a.retain(e)
+	d.taken(a.err)
+	return err
 }
 
-// messageLimit is the largest value worth reading: the topic's max.message.bytes.
-func messageLimit(t *varve.Topic) int {
+// sizeLimit is the largest value worth reading.
+type sizeLimit struct {
+	bytes int
+	what  string // it is
+}
+
+// valueLimit is the topic's max.message.bytes. Where batches are compressed that
+// counts for what comes out, which only the engine can tell; then it is what a batch
+// may inflate to.
+func valueLimit(t *varve.Topic, codec string) sizeLimit {
+	configs := map[string]string{}
 	for _, c := range t.Config() {
-		if c.Key == "max.message.bytes" {
-			if n, err := strconv.ParseInt(c.Value, 10, 32); err == nil {
-				return int(n)
-			}
-		}
+		configs[c.Key] = c.Value
 	}
-	return 1 << 20
+	if own := configs["compression.type"]; own != "producer" {
+		codec = own
+	}
+	if codec != "" && codec != "none" && codec != "uncompressed" {
+		return sizeLimit{maxInflated, "the most that a compressed batch may hold"}
+	}
+	n, err := parseNumber[int](configs["max.message.bytes"])
+	if err != nil {
+		n = 1 << 20
+	}
+	return sizeLimit{n, "the topic's max.message.bytes"}
 }

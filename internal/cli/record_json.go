@@ -8,8 +8,9 @@ import (
 	"github.com/varvelog/varve"
 )
 
-// The JSON form of a record is one object on one line. What consume prints
-// produce reads back to the same record:
+// The JSON form of a record is one object on one line. What consume prints produce
+// reads back to the same record, but for a timestamp of 0, which the engine would
+// take for now and produce therefore refuses:
 //
 //	{"partition":0,"offset":7,"timestamp":1700000000000,"key":"a","value":"b","headers":[{"k":"h","v":"1"}]}
 //

@@ -36,7 +36,7 @@ func (c *consumer) open(ctx context.Context, p *varve.Partition) (*stream, error
 	}
 	var err error
 	if s.reader, err = p.Reader(c.from.start()); err != nil {
-		return nil, outOfRange(p, err)
+		return nil, c.misplaced(p, err)
 	}
 	return s, nil
 }
@@ -106,7 +106,7 @@ func (c *consumer) backward(ctx context.Context, s *stream) error {
 func (c *consumer) gap(p *varve.Partition, why error) error {
 	from, to, ok := lost(why)
 	if !ok {
-		return outOfRange(p, why)
+		return c.misplaced(p, why)
 	}
 	g := gap{p.Index(), from, to}
 	if g == c.last {
@@ -125,12 +125,21 @@ type gap struct {
 	from, to  varve.Offset
 }
 
-// outOfRange says which partition an offset is out of the range of.
-func outOfRange(p *varve.Partition, err error) error {
-	var oor *varve.OutOfRangeError
-	if !errors.As(err, &oor) {
+// misplaced says which partition an offset is out of the range of.
+func (c *consumer) misplaced(p *varve.Partition, err error) error {
+	var out *varve.OutOfRangeError
+	if !errors.As(err, &out) {
 		return err
 	}
-	return hintf(fmt.Errorf("partition %d of topic %q has no offset %d: it has %d to %d", p.Index(), p.Topic().Name(), oor.Asked, oor.Start, oor.End),
-		"read what there is with --from earliest")
+	return hintf(outOfRange(p, out), "read what there is with --from earliest")
+}
+
+// outOfRange says what a partition has in place of an offset, in the words in which
+// every range of offsets is given here: first and last.
+func outOfRange(p *varve.Partition, out *varve.OutOfRangeError) error {
+	there := fmt.Sprintf("it has offsets %d to %d", out.Start, out.End-1)
+	if out.Start == out.End {
+		there = fmt.Sprintf("it is empty, and its next offset is %d", out.End)
+	}
+	return fmt.Errorf("partition %d of topic %q has no offset %d: %s", p.Index(), p.Topic().Name(), out.Asked, there)
 }

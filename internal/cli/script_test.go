@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/varvelog/varve"
 	"github.com/varvelog/varve/internal/twin"
 	"github.com/varvelog/varve/internal/vfs"
 )
@@ -109,7 +111,8 @@ func scriptFirstLine(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func scriptNewer(ts *testscript.TestScript, _ bool, args []string) {
-	ts.Check(twin.Save(vfs.Dir(ts.MkAbs(args[0])), "FORMAT", 2, []byte(`{"version":2}`)))
+	body := fmt.Appendf(nil, `{"version":%d}`, varve.FormatVersion+1)
+	ts.Check(twin.Save(vfs.Dir(ts.MkAbs(args[0])), "FORMAT", 99, body))
 }
 
 func scriptInt(ts *testscript.TestScript, s string) int {

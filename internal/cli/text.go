@@ -43,6 +43,11 @@ type table struct {
 	width []int
 }
 
+// noFigure stands in a table where there is no number.
+type noFigure struct{}
+
+func (noFigure) String() string { return "-" }
+
 func newTable(head ...string) *table {
 	t := &table{right: make([]bool, len(head)), width: make([]int, len(head))}
 	t.add(head)

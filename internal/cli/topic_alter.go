@@ -19,7 +19,9 @@ func (a *app) topicAlterCommand() *cobra.Command {
 
 With more partitions a key may go to another one than before: records of the same
 key are in order from then on, but not with those written earlier. A topic never
-loses partitions.`,
+loses partitions.
+
+What retention takes by the new configs goes before the command ends.`,
 		Example: `  varve topic alter orders --config retention.bytes=1073741824 --unset retention.ms
   varve topic alter orders --partitions 8`,
 		Args:              exactArgs("a topic name"),
@@ -37,14 +39,15 @@ loses partitions.`,
 			if more && (partitions < 1 || partitions > varve.MaxPartitions) {
 				return usagef("--partitions %d: a topic has from 1 to %d (see: %s --help)", partitions, varve.MaxPartitions, c.CommandPath())
 			}
-			return a.withTopic(args[0], func(t *varve.Topic) error {
+			return a.withTopic(args[0], func(e *varve.Engine, t *varve.Topic) error {
+				defer a.retain(e)
 				if more && partitions <= t.Partitions() {
-					return fmt.Errorf("topic %q has %s: --partitions %d would add none",
+					return usagef("topic %q has %s: --partitions %d would add none",
 						t.Name(), count(int64(t.Partitions()), "partition"), partitions)
 				}
 				if len(config) > 0 || len(unset) > 0 {
 					if err := t.Alter(config, unset...); err != nil {
-						return err
+						return asked(err)
 					}
 					fmt.Fprintf(a.err, "changed the configs of topic %s\n", t.Name())
 				}
@@ -57,7 +60,7 @@ loses partitions.`,
 	}
 	c.Flags().Var(&config, "config", "a config to set; may be repeated")
 	c.Flags().StringArrayVar(&unset, "unset", nil, "a config `key` to give back its default; may be repeated")
-	c.Flags().IntVar(&partitions, "partitions", 0, "have `N` partitions in all")
+	numberVar(c.Flags(), &partitions, "partitions", 0, "have `N` partitions in all")
 	c.RegisterFlagCompletionFunc("config", completeConfig("="))
 	c.RegisterFlagCompletionFunc("unset", completeConfig(""))
 	return c
@@ -66,7 +69,7 @@ loses partitions.`,
 func (a *app) addPartitions(t *varve.Topic, total int) error {
 	before := t.Partitions()
 	if err := t.AddPartitions(total); err != nil {
-		return err
+		return asked(err)
 	}
 	fmt.Fprintf(a.err, "topic %s has %d partitions now, %d before: a key may go to another one from here on\n",
 		t.Name(), t.Partitions(), before)

@@ -33,15 +33,20 @@ Kafka's names and meaning; "varve topic describe" lists them all.`,
 						"see it with: varve topic describe %s", args[0])
 				}
 				if err != nil {
-					return err
+					return asked(err)
 				}
-				fmt.Fprintf(a.err, "created topic %s with %s in %s\n", t.Name(), count(int64(t.Partitions()), "partition"), a.dataDir())
+				a.created(t)
 				return nil
 			})
 		},
 	}
-	c.Flags().IntVar(&partitions, "partitions", 1, "make a topic of `N` partitions")
+	numberVar(c.Flags(), &partitions, "partitions", 1, "make a topic of `N` partitions")
 	c.Flags().Var(&config, "config", "a config of the topic; may be repeated")
 	c.RegisterFlagCompletionFunc("config", completeConfig("="))
 	return c
+}
+
+// created says that a topic was made.
+func (a *app) created(t *varve.Topic) {
+	fmt.Fprintf(a.err, "created topic %s with %s in %s\n", t.Name(), count(int64(t.Partitions()), "partition"), a.dataDir())
 }

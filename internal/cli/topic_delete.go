@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -28,7 +29,7 @@ elsewhere it needs --yes.`,
 					return err
 				}
 				if !yes {
-					if err := a.confirmDelete(t); err != nil {
+					if err := a.confirmDelete(c.Context(), t); err != nil {
 						return err
 					}
 				}
@@ -44,14 +45,22 @@ elsewhere it needs --yes.`,
 	return c
 }
 
-// confirmDelete returns nil only for a plain yes.
-func (a *app) confirmDelete(t *varve.Topic) error {
+// confirmDelete returns nil only for a plain yes. A signal ends the question.
+func (a *app) confirmDelete(ctx context.Context, t *varve.Topic) error {
 	what := fmt.Sprintf("topic %q and its %s", t.Name(), count(t.Stats().Records, "record"))
 	if !isTerminal(a.in) {
 		return usagef("deleting %s needs --yes where nobody can be asked", what)
 	}
 	fmt.Fprintf(a.err, "Delete %s for good? [y/N] ", what)
-	answer, _ := bufio.NewReader(a.in).ReadString('\n')
+	in := &interruptibleReader{ctx: ctx, r: a.in, moved: func(int64) {}}
+	answer, err := bufio.NewReader(in).ReadString('\n')
+	if sig := interrupted(ctx); sig != nil {
+		fmt.Fprintln(a.err) // behind the question
+		return fmt.Errorf("not deleted: %w", sig)
+	}
+	if err != nil && answer == "" {
+		fmt.Fprintln(a.err)
+	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return nil

@@ -1,0 +1,151 @@
+package partition
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/varvelog/varve/internal/twin"
+	"github.com/varvelog/varve/internal/vfs"
+	"github.com/varvelog/varve/record"
+	"github.com/varvelog/varve/segment"
+)
+
+// Inspection is what the directory of a log says of it to who must change nothing
+// there: what Open goes by, before it looks at a record.
+type Inspection struct {
+	// Known says that the metadata was read: Start and Sparse are those of the log.
+	// Without it they are 0 and true, as for a log that was copied from a Kafka
+	// broker.
+	Known  bool
+	Start  record.Offset
+	Sparse bool
+
+	Seals map[record.Offset]segment.Seal // those that check, by base offset
+	Bases []record.Offset                // of the log files, in order
+
+	// Metadata is what is wrong with the metadata, and costs something once the
+	// other file goes too. Derived is what is wrong with the seals: the next open
+	// after a crash reads more, and that is all.
+	Metadata, Derived []Flaw
+}
+
+// Flaw is something wrong with a file of a log that is not one of its segments.
+type Flaw struct {
+	Name   string     // of the file, in the directory of the log
+	At     record.Pos // first byte concerned, 0 for the whole file
+	Reason string
+}
+
+// Inspect looks at a directory as Open does, but changes nothing, and goes on where
+// Open would refuse. An error is one of the file system. A log may be open and at
+// work meanwhile: then the parts of the answer are not of one moment.
+func Inspect(fsys vfs.FS, dir string) (Inspection, error) {
+	in := Inspection{Sparse: true}
+	entries, err := fsys.ReadDir(dir)
+	if err != nil {
+		return in, err
+	}
+	for _, e := range entries { // sorted, and so are names of 20 digits as numbers
+		if base, ok := parseLogName(e.Name()); ok && e.Type().IsRegular() {
+			in.Bases = append(in.Bases, base)
+		}
+	}
+	id := in.metadata(fsys, dir)
+	return in, in.seals(fsys, dir, id)
+}
+
+// metadata reads the two files of the metadata, and returns the id of the log.
+func (in *Inspection) metadata(fsys vfs.FS, dir string) (id string) {
+	name := path.Join(dir, MetadataName)
+	doc, stale, err := twin.Read(fsys, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "" // the seals tell whether that is a loss
+	}
+	var body metadataBody
+	if err == nil {
+		body, err = decodeMetadata(doc.Body)
+	}
+	if err != nil {
+		in.flawed(MetadataName, strings.TrimPrefix(err.Error(), fsys.Path(name)+": "))
+		return ""
+	}
+	if stale != "" {
+		reason := strings.TrimPrefix(doc.Mended, fsys.Path(stale)+": ")
+		if _, err := fsys.Stat(stale); errors.Is(err, fs.ErrNotExist) {
+			reason = "is missing"
+		}
+		in.flawed(path.Base(stale), reason)
+	}
+	in.Known, in.Start, in.Sparse = true, body.LogStart, body.Sparse
+	return body.ID
+}
+
+func (in *Inspection) flawed(name, reason string) {
+	in.Metadata = append(in.Metadata, Flaw{Name: name, Reason: reason})
+}
+
+// seals reads the seals of the log with an id.
+func (in *Inspection) seals(fsys vfs.FS, dir, id string) error {
+	f := sealFile{fs: fsys, name: path.Join(dir, sealsName), id: id}
+	data, err := readFile(fsys, f.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !in.Known && len(in.Metadata) == 0 {
+		in.flawed(MetadataName, "is missing, and so is its copy")
+	}
+	if in.Known && f.isForeign(data) {
+		in.Derived = append(in.Derived, Flaw{Name: sealsName, Reason: "is that of another log"})
+		return nil
+	}
+	in.Seals = make(map[record.Offset]segment.Seal, len(data)/segment.SealSize)
+	for at := 0; at < len(data); at += segment.SealSize {
+		place := data[at:min(at+segment.SealSize, len(data))]
+		s, err := segment.DecodeSeal(place)
+		switch {
+		case err == nil:
+			in.Seals[s.Base] = s // of several the last one counts
+		case at == 0 && (!in.Known || bytes.Equal(place, f.head())): // it is no seal, but the head
+		default:
+			in.Derived = append(in.Derived, Flaw{Name: sealsName, At: record.Pos(at), Reason: err.Error()})
+		}
+	}
+	return nil
+}
+
+// Missing returns the seals of the segments that are not there and ought to be, in
+// order. As for Open a seal is out of date where a file claims offsets of it, or a
+// seal before it does, or the log start is behind it; where that is not known, the
+// first file is taken for it.
+func (in *Inspection) Missing() []segment.Seal {
+	start := in.Start
+	if !in.Known && len(in.Bases) == 0 {
+		return nil
+	} else if !in.Known {
+		start = in.Bases[0]
+	}
+	var missing []segment.Seal
+	sorted := slices.SortedFunc(maps.Values(in.Seals), func(a, b segment.Seal) int { return cmp.Compare(a.Base, b.Base) })
+	var reached record.Offset
+	for _, s := range sorted {
+		i, there := slices.BinarySearch(in.Bases, s.Base)
+		switch covered := there || i < len(in.Bases) && in.Bases[i] < s.Next; {
+		case there:
+			reached = max(reached, s.Next)
+		case covered || s.Base < reached || s.Next <= start || s.Size == 0:
+		default:
+			reached = s.Next
+			missing = append(missing, s)
+		}
+	}
+	return missing
+}
