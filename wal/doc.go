@@ -1,0 +1,41 @@
+// Package wal is the journal: it makes the latest appends of all partitions
+// durable with one sync of one file.
+//
+// Meet [Journal] first, which writes rounds, then [Frame], of which a round
+// consists, and [Read], which reads back what a crash left.
+//
+// A journal is a directory of files that were written with zeros, synced and only
+// then used, because syncing such a file costs the disk one write and no change of
+// its own bookkeeping. A file is a header page and rounds, each of which starts at
+// a page, so that no page belongs to two rounds and a torn write can only touch
+// the round that was being written:
+//
+//	0000000007.wal
+//	+--------+-----------------+--------+----------------------------
+//	| header | round 41        | round  | round 43 | zeros, or rounds of
+//	|        | frame frame …   | 42     |          | an earlier life
+//	+--------+-----------------+--------+----------------------------
+//	0        4096              12288    16384
+//
+// Every checksum is seeded with the id of the file and the position it stands at.
+// So zeros do not parse, nor do rounds of an earlier life of a file that is used
+// again, for it gets another id, nor pages that were written to a wrong place; and
+// since no frame depends on the one before it, a flipped bit takes one frame.
+//
+// # What tells torn from damaged
+//
+// A round is written after the round before it was synced. So where round 43
+// parses, rounds up to 42 were on stable storage, and whatever is wrong with them
+// is damage. Only the last round may be unfinished. An idle engine writes an empty
+// round, the closing mark, which says so of the last round that had something in it.
+//
+// # Concurrency
+//
+// One goroutine writes; a second one, the journal's own, prepares the next file.
+// Round, Bytes and Release may be called by any.
+//
+// # What it does not do
+//
+// It knows frames, not topics: what a frame means for which file is its caller's
+// business, and so is when the content of a round is safe elsewhere.
+package wal

@@ -1,0 +1,322 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/varvelog/varve/internal/vfs"
+)
+
+// Options of a journal. The zero value is right for production.
+type Options struct {
+	// MaxBytes bounds the files that hold rounds which may be needed; 0: 256 MiB.
+	// A quarter of it, or 64 MiB if that is less, is the size a file grows to; the
+	// first is a sixteenth of that.
+	MaxBytes int64
+}
+
+const (
+	defaultMaxBytes = 256 << 20
+	maxFileBytes    = 64 << 20
+	minFileBytes    = 64 << 10
+	spareFiles      = 2
+)
+
+// MinBytes is the least that Options.MaxBytes may be.
+const MinBytes = 4 * minFileBytes
+
+// Journal writes rounds.
+//
+//	field                guarded by   written by
+//	fs, dir, max, grown, least   (immutable)  Open
+//	cur, buf, failed     the goroutine that writes
+//	round                atomic       Write
+//	live, spares, number, serial, size   mu   Write, Release, prepare
+//	asked                mu           ask, change
+//	ready                (a channel)  prepare gives, change takes
+type Journal struct {
+	fs    vfs.FS
+	dir   string
+	max   int64
+	grown int64 // size files grow to
+	least int64 // size of the smallest
+
+	cur    *file
+	buf    []byte
+	failed error
+	round  atomic.Uint64 // of the last round written
+
+	mu     sync.Mutex
+	live   []*file // with rounds that may be needed; the last one may be cur
+	spares []*file // with none
+	number uint64  // of the last life that began
+	serial uint64  // in the name of the last file made
+	size   int64   // of the next file made
+	asked  bool    // a file is being prepared, or is ready
+	ready  chan prepared
+	done   sync.WaitGroup
+}
+
+type prepared struct {
+	file *file
+	err  error
+}
+
+// Open makes ready to write behind what Read has read; it touches nothing yet.
+// Rounds go on behind round after, or the last that was read if that is higher,
+// always in a file that held none: what an old one holds behind its last sync is
+// not known. The files that were read are needed until Release says otherwise.
+func Open(fsys vfs.FS, dir string, o Options, old *Old, after uint64) *Journal {
+	if o.MaxBytes == 0 {
+		o.MaxBytes = defaultMaxBytes
+	}
+	j := &Journal{fs: fsys, dir: dir, max: o.MaxBytes, number: old.number, serial: old.serial, ready: make(chan prepared, 1)}
+	j.round.Store(max(after, old.round))
+	j.grown = max(o.MaxBytes/4, minFileBytes)
+	j.grown = min(j.grown, maxFileBytes) / page * page
+	j.least = max(j.grown/16/page*page, minFileBytes)
+	j.size = j.least
+	for _, f := range old.files {
+		if f.last > 0 {
+			j.live = append(j.live, f)
+		} else {
+			j.spares = append(j.spares, f)
+		}
+	}
+	return j
+}
+
+// MaxRound is how many bytes of frames every round takes, see FrameBytes.
+func (j *Journal) MaxRound() int64 { return j.least - page - roundHeader }
+
+// FrameBytes is what a frame with so many bytes of payload takes of a round.
+func FrameBytes(payload int64) int64 { return frameHeader + align(payload, 8) }
+
+// ErrFull is returned when a round needs another file and there can be none: the
+// disk is full, or MaxBytes is reached. Nothing was written, and a later call may
+// succeed.
+var ErrFull = errors.New("journal has no room for another file")
+
+// Write writes a round and syncs it: when it returns nil, the frames are on stable
+// storage. Without frames it is a closing mark. After any error but ErrFull the
+// journal is of no more use: what the disk has of the round is not known.
+func (j *Journal) Write(frames []Frame) (round uint64, err error) {
+	if j.failed != nil {
+		return 0, j.failed
+	}
+	bytes := int64(roundHeader)
+	for i := range frames {
+		bytes += frames[i].size()
+	}
+	if j.cur == nil || j.cur.pos+align(bytes, page) > j.cur.head.size {
+		if err := j.change(); err != nil {
+			return 0, err
+		}
+	}
+	if err := j.write(frames); err != nil {
+		j.failed = fmt.Errorf("journal %s: %w", j.fs.Path(j.cur.name), err)
+		return 0, j.failed
+	}
+	return j.round.Load(), nil
+}
+
+func (j *Journal) write(frames []Frame) error {
+	c := j.cur
+	b := append(j.buf[:0], zeros[:roundHeader]...)
+	for i := range frames {
+		b = appendFrame(b, &frames[i], c.head.id, c.pos)
+	}
+	round := j.round.Load() + 1
+	head := roundHead{number: round, bytes: int64(len(b)), frames: len(frames)}
+	head.put(b, c.head.id, c.pos)
+	b = append(b, zeros[:align(int64(len(b)), page)-int64(len(b))]...)
+	if j.buf = b; cap(j.buf) > 4<<20 {
+		j.buf = nil
+	}
+	if c.pos+int64(len(b)) > c.head.size {
+		return fmt.Errorf("a round of %d bytes is larger than a file", len(b))
+	}
+	if _, err := c.f.WriteAt(b, c.pos); err != nil {
+		return err
+	}
+	if err := c.f.Sync(); err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	c.pos += int64(len(b))
+	j.mu.Lock()
+	c.last = round
+	j.mu.Unlock()
+	j.round.Store(round)
+	if c.pos > c.head.size/2 {
+		j.ask()
+	}
+	return nil
+}
+
+var zeros [page]byte
+
+// ask has the next file prepared in the background.
+func (j *Journal) ask() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.asked {
+		return
+	}
+	j.asked = true
+	j.done.Go(func() {
+		f, err := j.prepare()
+		j.ready <- prepared{f, err}
+	})
+}
+
+// change goes on in the next file.
+func (j *Journal) change() error {
+	j.ask()
+	p := <-j.ready
+	if p.err != nil { // maybe of some time ago
+		p.file, p.err = j.prepare()
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.asked = false
+	if p.err != nil {
+		return fmt.Errorf("%w: %w", ErrFull, p.err)
+	}
+	j.live = append(j.live, p.file)
+	j.cur = p.file
+	return nil
+}
+
+// prepare makes a file ready to be written: a spare one, or where all are needed a
+// new one of twice the size, for rounds come faster than they are released.
+func (j *Journal) prepare() (*file, error) {
+	j.mu.Lock()
+	j.number++
+	head := fileHead{number: j.number, id: newID()}
+	var c *file
+	if n := len(j.spares); n > 0 {
+		c, j.spares = j.spares[n-1], j.spares[:n-1]
+		head.size = c.head.size
+	} else if head.size = j.size; j.bytesLocked()+head.size > j.max {
+		j.mu.Unlock()
+		return nil, fmt.Errorf("its %d bytes are all needed until the next checkpoint", j.Bytes())
+	} else {
+		j.serial++
+	}
+	serial := j.serial
+	j.mu.Unlock()
+	if c != nil {
+		err := c.open(j.fs)
+		if err == nil {
+			err = c.begin(head)
+		}
+		if err == nil {
+			return c, nil
+		}
+		return nil, errors.Join(err, c.discard(j.fs))
+	}
+	c, err := create(j.fs, fileName(j.dir, serial), head)
+	if err == nil {
+		j.mu.Lock()
+		j.size = min(2*j.size, j.grown)
+		j.mu.Unlock()
+	}
+	return c, err
+}
+
+// Round is the last round written, or read.
+func (j *Journal) Round() uint64 { return j.round.Load() }
+
+// Bytes is the size of the files whose rounds may be needed.
+func (j *Journal) Bytes() int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.bytesLocked()
+}
+
+func (j *Journal) bytesLocked() int64 {
+	var n int64
+	for _, f := range j.live {
+		n += f.head.size
+	}
+	return n
+}
+
+// Release says that everything in rounds up to and including round is safe
+// elsewhere. Files that hold nothing else are used again, or removed.
+func (j *Journal) Release(round uint64) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.live = slices.DeleteFunc(j.live, func(f *file) bool {
+		free := f != j.cur && f.last <= round
+		if free {
+			j.spares = append(j.spares, f)
+		}
+		return free
+	})
+	return j.thinLocked(spareFiles)
+}
+
+// thinLocked keeps the n largest spare files.
+func (j *Journal) thinLocked(n int) error {
+	slices.SortStableFunc(j.spares, func(a, b *file) int { return int((a.head.size - b.head.size) / page) })
+	var errs []error
+	for len(j.spares) > n {
+		errs = append(errs, j.spares[0].discard(j.fs))
+		j.spares = j.spares[1:]
+	}
+	return errors.Join(errs...)
+}
+
+// Retire has nothing of what was read or written so far read again: it is safe
+// elsewhere. That is durable when it returns. Nothing may be written meanwhile.
+func (j *Journal) Retire() error {
+	j.settle()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for len(j.live) > 0 {
+		c := j.live[0]
+		err := c.open(j.fs)
+		if err == nil {
+			j.number++
+			err = c.begin(fileHead{number: j.number, id: newID(), size: c.head.size})
+		}
+		if err != nil {
+			return fmt.Errorf("journal %s: %w", j.fs.Path(c.name), err)
+		}
+		j.live = j.live[1:]
+		j.spares = append(j.spares, c)
+	}
+	j.cur = nil
+	return j.thinLocked(spareFiles)
+}
+
+// settle waits for a file that is being prepared.
+func (j *Journal) settle() {
+	j.done.Wait()
+	select {
+	case p := <-j.ready:
+		j.mu.Lock()
+		j.asked = false
+		if p.file != nil {
+			j.spares = append(j.spares, p.file)
+		}
+		j.mu.Unlock()
+	default:
+	}
+}
+
+// Close gives the files back. Nothing is written.
+func (j *Journal) Close() error {
+	j.settle()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var errs []error
+	for _, f := range slices.Concat(j.live, j.spares) {
+		errs = append(errs, f.close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,340 @@
+package wal
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/varvelog/varve/internal/vfs"
+	"github.com/varvelog/varve/record"
+)
+
+const dir = "wal"
+
+func disk(t testing.TB) *vfs.Mem {
+	t.Helper()
+	m := vfs.NewMem()
+	if err := m.Mkdir(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.SyncDir("."); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func open(t testing.TB, fsys vfs.FS) *Journal {
+	t.Helper()
+	_, old := readAll(t, fsys)
+	j := Open(fsys, dir, Options{MaxBytes: MinBytes}, old, 0)
+	t.Cleanup(func() { j.Close() })
+	return j
+}
+
+// aFrame is a frame that tells which one it is.
+func aFrame(n, size int) Frame {
+	payload := bytes.Repeat([]byte{byte(n), byte(n >> 8), 0xa5}, size/3+1)[:size]
+	return NewData(Log{Topic: [16]byte{1, byte(n)}, Partition: int32(n)}, record.Offset(n), record.Pos(n)*1000, payload)
+}
+
+func readAll(t testing.TB, fsys vfs.FS) ([]Round, *Old) {
+	t.Helper()
+	var rounds []Round
+	old, err := Read(fsys, dir, func(r Round) error {
+		r.Frames = slices.Clone(r.Frames)
+		rounds = append(rounds, r)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rounds, old
+}
+
+func same(a, b Frame) bool {
+	return a.Kind == b.Kind && a.Log == b.Log && a.Base == b.Base && a.Pos == b.Pos &&
+		bytes.Equal(a.Payload, b.Payload) && a.Length == b.Length && a.Sum == b.Sum
+}
+
+func write(t testing.TB, j *Journal, frames ...Frame) {
+	t.Helper()
+	if _, err := j.Write(frames); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What was written is read back, over many files, released ones used again.
+func TestWrittenIsRead(t *testing.T) {
+	m := disk(t)
+	j := open(t, m)
+	var want [][]Frame
+	for n := range 200 {
+		frames := []Frame{aFrame(n, n*37%5000), {Kind: Direct, Log: Log{Partition: 7}, Base: 5, Pos: 6, Length: 1 << 40, Sum: uint32(n)}}
+		write(t, j, frames...)
+		want = append(want, frames)
+		if n%20 == 19 {
+			want = want[len(want)-5:]
+			if err := j.Release(j.Round() - 5); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	rounds, old := readAll(t, m)
+	if old.round != 200 {
+		t.Fatalf("last round %d", old.round)
+	}
+	rounds = rounds[len(rounds)-len(want):]
+	for i, r := range rounds {
+		if r.Number != uint64(200-len(want)+i+1) || r.Damaged != "" || r.Last != (i == len(want)-1) {
+			t.Fatalf("round %d: %+v", i, r)
+		}
+		for k, f := range r.Frames {
+			if !same(f, want[i][k]) {
+				t.Fatalf("round %d frame %d differs", r.Number, k)
+			}
+		}
+	}
+	if n := len(m.Files()); n > 6 {
+		t.Errorf("%d files for a few rounds that are needed", n)
+	}
+}
+
+// Every cut of the power, whatever it leaves of what was not synced: all rounds
+// whose Write returned are there, whole; of the one under way nothing, or some of
+// its frames, and it is the last.
+func TestEveryPowerCut(t *testing.T) {
+	for cut := int64(1); ; cut++ {
+		m := disk(t)
+		var crashed []*vfs.Mem
+		var returned atomic.Int64 // rounds whose Write has
+		durable := 0              // of them when the power went; a file is prepared meanwhile
+		faulty := vfs.NewFaulty(m, func(op vfs.Op) vfs.Fault {
+			if op.Seq < cut {
+				return vfs.Fault{}
+			}
+			if op.Seq == cut {
+				durable = int(returned.Load())
+				for seed := range uint64(4) {
+					crashed = append(crashed, m.Crash(vfs.CrashOptions{Seed: seed, Unsynced: vfs.UnsyncedPages}))
+				}
+			}
+			return vfs.Fault{Err: syscall.EIO}
+		})
+		old, err := Read(faulty, dir, func(Round) error { return nil })
+		if err == nil {
+			j := Open(faulty, dir, Options{MaxBytes: MinBytes}, old, 0)
+			for n := 1; n <= 40 && err == nil; n++ {
+				if _, err = j.Write([]Frame{aFrame(n, 3000), aFrame(n, 100)}); err == nil {
+					returned.Store(int64(n))
+				}
+			}
+			j.Close()
+		}
+		if err == nil {
+			return
+		}
+		for seed, c := range crashed {
+			rounds, _ := readAll(t, c)
+			if len(rounds) < durable {
+				t.Fatalf("cut %d seed %d: %d rounds of %d that were durable", cut, seed, len(rounds), durable)
+			}
+			for i, r := range rounds {
+				if i < durable && (r.Damaged != "" || len(r.Frames) != 2) {
+					t.Fatalf("cut %d seed %d: durable round %d is %+v", cut, seed, i+1, r.Damaged)
+				}
+				for _, f := range r.Frames {
+					if !same(f, aFrame(i+1, len(f.Payload))) {
+						t.Fatalf("cut %d seed %d: round %d holds what was never written", cut, seed, i+1)
+					}
+				}
+			}
+			if len(rounds) > durable+1 {
+				t.Fatalf("cut %d seed %d: %d rounds, %d durable", cut, seed, len(rounds), durable)
+			}
+		}
+	}
+}
+
+// A flip of any bit takes one frame at most, and is told of.
+func TestEveryFlipTakesOneFrame(t *testing.T) {
+	m := disk(t)
+	j := open(t, m)
+	for n := range 4 {
+		write(t, j, aFrame(3*n, 40), aFrame(3*n+1, 5000), aFrame(3*n+2, 0))
+	}
+	write(t, j) // the closing mark
+	j.Close()
+	name := fileName(dir, 1)
+	used := j.cur.pos * 8
+	for bit := int64(0); bit < used; bit += 7 { // all bits of all fields in seven runs of the payloads
+		m.FlipBit(name, bit)
+		rounds, _ := readAll(t, m)
+		frames, damaged := 0, 0
+		for _, r := range rounds {
+			frames += len(r.Frames)
+			if r.Damaged != "" {
+				damaged++
+			}
+			for _, f := range r.Frames {
+				if f.Kind == Data && f.Payload == nil && f.Length > 0 {
+					frames--
+					continue
+				}
+				if !same(f, aFrame(int(f.Base), len(f.Payload))) {
+					t.Fatalf("bit %d: a frame that was never written", bit)
+				}
+			}
+		}
+		if frames < 11 {
+			t.Fatalf("bit %d: %d of 12 frames left", bit, frames)
+		}
+		if frames < 12 && damaged == 0 {
+			t.Fatalf("bit %d: a frame is missing and nothing is said", bit)
+		}
+		m.FlipBit(name, bit)
+	}
+}
+
+// A disk that is full when a new file is needed costs nothing that was written,
+// and writing goes on when there is room again.
+func TestFullDisk(t *testing.T) {
+	m := disk(t)
+	j := open(t, m)
+	write(t, j, aFrame(0, 3000))
+	m.Limit(m.Used())
+	n := 1
+	for ; n < 1000; n++ {
+		if _, err := j.Write([]Frame{aFrame(n, 3000)}); err != nil {
+			if !errors.Is(err, ErrFull) || !errors.Is(err, syscall.ENOSPC) {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	if n < 10 || n == 1000 {
+		t.Fatalf("%d rounds on a full disk", n)
+	}
+	if _, err := j.Write([]Frame{aFrame(n, 3000)}); !errors.Is(err, ErrFull) {
+		t.Fatal(err)
+	}
+	m.Limit(1 << 40)
+	write(t, j, aFrame(n, 3000))
+	if rounds, _ := readAll(t, m); len(rounds) != n+1 || len(rounds[n].Frames) != 1 {
+		t.Fatalf("%d rounds, %d were written", len(rounds), n+1)
+	}
+}
+
+// Rounds that are not released fill the journal to its limit and no further.
+func TestLimit(t *testing.T) {
+	j := open(t, disk(t))
+	n := 0
+	for ; n < 1000; n++ {
+		if _, err := j.Write([]Frame{aFrame(n, 3000)}); errors.Is(err, ErrFull) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n == 1000 || j.Bytes() > MinBytes || j.Bytes() < MinBytes-minFileBytes {
+		t.Fatalf("%d rounds, %d bytes", n, j.Bytes())
+	}
+	if err := j.Release(j.Round()); err != nil {
+		t.Fatal(err)
+	}
+	write(t, j, aFrame(n, 3000))
+}
+
+// What was retired is not read again, whatever the power does; the rounds after it
+// are, under higher numbers.
+func TestRetiredIsGone(t *testing.T) {
+	m := disk(t)
+	j := open(t, m)
+	for n := range 50 {
+		write(t, j, aFrame(n, 3000))
+	}
+	j.Close()
+	_, old := readAll(t, m)
+	j = Open(m, dir, Options{MaxBytes: MinBytes}, old, 7)
+	if err := j.Retire(); err != nil {
+		t.Fatal(err)
+	}
+	if rounds, _ := readAll(t, m.Crash(vfs.CrashOptions{})); len(rounds) > 0 {
+		t.Fatalf("%d rounds are left", len(rounds))
+	}
+	write(t, j, aFrame(1, 10))
+	write(t, j)
+	if err := j.Retire(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, j, aFrame(2, 10))
+	rounds, _ := readAll(t, m.Crash(vfs.CrashOptions{}))
+	if len(rounds) != 1 || rounds[0].Number != 53 || !same(rounds[0].Frames[0], aFrame(2, 10)) {
+		t.Fatalf("read %+v", rounds)
+	}
+	if n := len(m.Files()); n > 1+spareFiles {
+		t.Errorf("%d files for one round", n)
+	}
+}
+
+// Rounds go on behind what the caller knows of, also when all files are gone.
+func TestNumbersNeverGoBack(t *testing.T) {
+	j := Open(disk(t), dir, Options{}, &Old{}, 41)
+	defer j.Close()
+	if n, err := j.Write(nil); n != 42 || err != nil {
+		t.Fatal(n, err)
+	}
+}
+
+// A failed sync is final.
+func TestFailedSyncIsFinal(t *testing.T) {
+	m := disk(t)
+	fail := false
+	faulty := vfs.NewFaulty(m, func(op vfs.Op) vfs.Fault {
+		if fail && op.Kind == vfs.OpSync {
+			fail = false
+			return vfs.Fault{Err: syscall.EIO, DropOnSyncFail: true}
+		}
+		return vfs.Fault{}
+	})
+	j := open(t, faulty)
+	write(t, j, aFrame(1, 100))
+	fail = true
+	for range 3 {
+		if _, err := j.Write([]Frame{aFrame(2, 100)}); !errors.Is(err, syscall.EIO) {
+			t.Fatalf("after a failed sync: %v", err)
+		}
+	}
+	if rounds, _ := readAll(t, m.Crash(vfs.CrashOptions{})); len(rounds) != 1 {
+		t.Fatalf("%d rounds", len(rounds))
+	}
+}
+
+// Any bytes as a journal file: no panic, and no frame that was not sealed with the
+// id and the position it stands at.
+func FuzzRead(f *testing.F) {
+	m := disk(f)
+	j := open(f, m)
+	write(f, j, aFrame(1, 40), aFrame(2, 0))
+	write(f, j)
+	j.Close()
+	whole, err := m.ReadFile(fileName(dir, 1))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(whole[:3*page])
+	f.Add(whole[:page])
+	f.Add([]byte(fileMagic))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m := disk(t)
+		m.WriteFile(dir+"/0000000001"+Suffix, data)
+		Read(m, dir, func(r Round) error {
+			if len(r.Frames) > len(data)/frameHeader {
+				t.Fatalf("%d frames in %d bytes", len(r.Frames), len(data))
+			}
+			return nil
+		})
+	})
+}

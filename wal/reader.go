@@ -1,0 +1,242 @@
+package wal
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/varvelog/varve/internal/vfs"
+)
+
+// Old is what an earlier life of the journal left, for Open.
+type Old struct {
+	files  []*file
+	round  uint64 // the last there is
+	number uint64 // of the last life of a file
+	serial uint64 // of the last file
+	// Damaged says which files could not be read at all, and why.
+	Damaged []error
+}
+
+// Rounds says whether there is any round.
+func (o *Old) Rounds() bool { return o.round > 0 }
+
+// Round is one round that was read back.
+type Round struct {
+	Number uint64 // 0: its header does not check
+	Path   string
+	Pos    int64
+	Frames []Frame // those of which the header checks; valid until the next round
+	// Damaged says what of the round, or in front of it, does not check: "" when
+	// all is well.
+	Damaged string
+	// Last says that no round follows: it may be unfinished, where every other one
+	// was on stable storage.
+	Last bool
+}
+
+// Read lists the files of a journal and calls visit for each round, oldest first.
+// Memory is one round. What is left over is handed to Open.
+//
+// A round of which the header does not check is told from none at all by a later
+// round: its frames are found one by one then.
+func Read(fsys vfs.FS, dir string, visit func(Round) error) (*Old, error) {
+	old := &Old{}
+	entries, err := fsys.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return old, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if err := old.take(fsys, dir+"/"+e.Name(), e.Type().IsRegular()); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(old.files, func(a, b *file) int { return cmp.Compare(a.head.number, b.head.number) })
+	r := reading{fs: fsys, visit: visit, old: old}
+	for _, f := range old.files {
+		if err := r.file(f); err != nil {
+			return nil, err
+		}
+	}
+	return old, r.flush(true)
+}
+
+// take adds a file of the directory, if it is one of the journal's. One of which
+// the header is damaged is of no use: its id is lost, and with it the seed of every
+// checksum in it.
+func (o *Old) take(fsys vfs.FS, name string, regular bool) error {
+	base := name[strings.LastIndexByte(name, '/')+1:]
+	digits, isFile := strings.CutSuffix(base, Suffix)
+	serial, err := strconv.ParseUint(digits, 10, 64)
+	switch {
+	case regular && strings.HasSuffix(base, Suffix+tmpSuffix):
+		return fsys.Remove(name)
+	case !regular || !isFile || err != nil:
+		return nil
+	}
+	o.serial = max(o.serial, serial)
+	head, err := readHead(fsys, name)
+	var fe *formatError
+	switch {
+	case errors.As(err, &fe):
+		o.Damaged = append(o.Damaged, fmt.Errorf("%s: %w", fsys.Path(name), err))
+		return nil
+	case err != nil:
+		return err
+	}
+	o.number = max(o.number, head.number)
+	o.files = append(o.files, &file{name: name, head: head})
+	return nil
+}
+
+func readHead(fsys vfs.FS, name string) (fileHead, error) {
+	f, err := fsys.OpenFile(name, os.O_RDONLY)
+	if err != nil {
+		return fileHead{}, err
+	}
+	defer f.Close()
+	b := make([]byte, page)
+	n, err := f.ReadAt(b, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fileHead{}, err
+	}
+	return decodeFileHead(b[:n])
+}
+
+// reading is one call of Read. A round is held back until it is known whether
+// another follows.
+type reading struct {
+	fs    vfs.FS
+	visit func(Round) error
+	old   *Old
+
+	held    *Round
+	orphans Round // frames behind held of rounds whose headers do not check
+}
+
+func (r *reading) file(f *file) error {
+	in, err := r.fs.OpenFile(f.name, os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	size, err := in.Size()
+	if err != nil {
+		return err
+	}
+	b := make([]byte, page)
+	for pos := int64(page); pos+roundHeader <= size; {
+		if b, err = readAt(in, b[:page], pos); err != nil {
+			return err
+		}
+		h, ok := decodeRoundHead(b, f.head.id, pos)
+		if !ok || h.number <= r.old.round {
+			if err := r.scanPage(in, b, f, pos, size); err != nil {
+				return err
+			}
+			pos += page
+			continue
+		}
+		data, err := readAt(in, make([]byte, min(h.bytes, size-pos)), pos)
+		if err != nil {
+			return err
+		}
+		if err := r.round(f, h, pos, data); err != nil {
+			return err
+		}
+		pos += align(h.bytes, page)
+	}
+	return nil
+}
+
+// readAt reads as much of b as there is.
+func readAt(in io.ReaderAt, b []byte, pos int64) ([]byte, error) {
+	n, err := in.ReadAt(b, pos)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return b[:n], err
+}
+
+// round takes a round in, and hands on the one before it.
+func (r *reading) round(f *file, h roundHead, pos int64, data []byte) error {
+	if err := r.flush(false); err != nil {
+		return err
+	}
+	next := &Round{Number: h.number, Path: r.fs.Path(f.name), Pos: pos}
+	missing := h.frames
+	for at := int64(roundHeader); at < int64(len(data)); {
+		frame, size, whole := decodeFrame(data[at:], f.head.id, pos+at)
+		if size == 0 {
+			at += 8 // its header is lost: the next one checks by its own position
+			continue
+		}
+		next.Frames = append(next.Frames, frame)
+		if at += size; whole {
+			missing--
+		}
+	}
+	var wrong []string
+	if lost := h.number - r.old.round - 1; r.old.round > 0 && lost > 0 {
+		wrong = append(wrong, fmt.Sprintf("%d rounds before it are missing", lost))
+	}
+	if missing != 0 {
+		wrong = append(wrong, fmt.Sprintf("%d of %d frames do not check", missing, h.frames))
+	}
+	next.Damaged = strings.Join(wrong, ", ")
+	r.held, r.old.round, f.last = next, h.number, h.number
+	return nil
+}
+
+// flush hands on the round that was held back, and the frames found behind it if a
+// later round proves that they belong to one that was on stable storage.
+func (r *reading) flush(last bool) error {
+	if r.held != nil {
+		r.held.Last = last
+		if err := r.visit(*r.held); err != nil {
+			return err
+		}
+	}
+	if len(r.orphans.Frames) > 0 && !last {
+		if err := r.visit(r.orphans); err != nil {
+			return err
+		}
+	}
+	r.held, r.orphans = nil, Round{}
+	return nil
+}
+
+// scanPage looks for frames in a page at which no round starts.
+func (r *reading) scanPage(in io.ReaderAt, b []byte, f *file, pos, fileSize int64) error {
+	for at := int64(0); at+frameHeader <= int64(len(b)); at += 8 {
+		if k := Kind(b[at+4]); k != Data && k != Direct {
+			continue
+		}
+		frame, size, whole := decodeFrame(b[at:], f.head.id, pos+at)
+		if size == 0 {
+			continue
+		}
+		if !whole && at+size > int64(len(b)) && pos+at+size <= fileSize { // it goes on in the next page
+			data, err := readAt(in, make([]byte, size), pos+at)
+			if err != nil {
+				return err
+			}
+			frame, _, _ = decodeFrame(data, f.head.id, pos+at)
+		}
+		if len(r.orphans.Frames) == 0 {
+			r.orphans = Round{Path: r.fs.Path(f.name), Pos: pos, Damaged: "header of the round does not check"}
+		}
+		frame.Payload = slices.Clone(frame.Payload)
+		r.orphans.Frames = append(r.orphans.Frames, frame)
+	}
+	return nil
+}
