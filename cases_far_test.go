@@ -26,9 +26,10 @@ type bareLog struct {
 	crew sync.WaitGroup // goroutines that an engine would lend
 }
 
-func (b *bareLog) Commit(l *partition.Log) { b.crew.Go(func() { l.SyncRound() }) }
-func (b *bareLog) Drain(l *partition.Log)  { b.crew.Go(l.Drain) }
-func (b *bareLog) Tidy(l *partition.Log)   { b.crew.Go(func() { l.Tidy() }) }
+func (b *bareLog) Commit(l *partition.Log)       { b.crew.Go(func() { l.SyncRound() }) }
+func (b *bareLog) Settle(l *partition.Log) error { return l.SyncRound() }
+func (b *bareLog) Drain(l *partition.Log)        { b.crew.Go(l.Drain) }
+func (b *bareLog) Tidy(l *partition.Log)         { b.crew.Go(func() { l.Tidy() }) }
 
 // openBare opens the log in the directory "p" of a file system.
 func openBare(t testing.TB, fsys vfs.FS, cp *partition.Checkpoint, stop partition.Stop) *bareLog {
@@ -42,7 +43,7 @@ func openBare(t testing.TB, fsys vfs.FS, cp *partition.Checkpoint, stop partitio
 	b.Log, err = partition.Open(env, "t/0", "p", partition.Config{
 		Level: partition.OS, SegmentBytes: math.MaxInt32, SegmentAge: -1, RetentionAge: -1, RetentionBytes: -1,
 		MaxBatchBytes: 64 << 20,
-	}, cp, stop)
+	}, cp, nil, stop)
 	if err != nil {
 		t.Fatal(err)
 	}

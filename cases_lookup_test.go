@@ -390,7 +390,7 @@ func TestTimeLookupSeesTheUnsyncedTail(t *testing.T) {
 		var hold atomic.Bool
 		r := newRig(t, func(r *rig) {
 			r.rule = func(op vfs.Op) vfs.Fault {
-				if hold.Load() && op.Kind == vfs.OpSync && strings.HasSuffix(op.Name, ".log") {
+				if hold.Load() && syncsRecords(op) {
 					return vfs.Fault{Block: gate}
 				}
 				return vfs.Fault{}

@@ -20,7 +20,7 @@ import (
 	"github.com/varvelog/varve/internal/vfs"
 )
 
-var quiet = varve.Options{Logger: silent()}
+var quiet = varve.Options{Logger: silent(), JournalBytes: smallJournal}
 
 // listTree lists everything below a directory of this machine.
 func listTree(t testing.TB, dir string) []string {
@@ -136,7 +136,7 @@ func TestOpenOfANewerDirectoryTouchesNothing(t *testing.T) {
 	r.publish(r.one(), text("x"))
 	r.close()
 	disk := r.disk.Clone()
-	if err := twin.Save(disk, "FORMAT", 7, []byte(`{"version":2,"shiny":true}`)); err != nil {
+	if err := twin.Save(disk, "FORMAT", 7, fmt.Appendf(nil, `{"version":%d,"shiny":true}`, varve.FormatVersion+1)); err != nil {
 		t.Fatal(err)
 	}
 	before := snapshotOf(t, disk)
@@ -153,7 +153,7 @@ func TestOpenOfANewerDirectoryTouchesNothing(t *testing.T) {
 	for range 2 {
 		_, err := varve.OpenFS(faulty, quiet)
 		var newer *varve.VersionError
-		if !errors.As(err, &newer) || newer.Found != 2 || newer.Supported != varve.FormatVersion {
+		if !errors.As(err, &newer) || newer.Found != varve.FormatVersion+1 || newer.Supported != varve.FormatVersion {
 			t.Errorf("the error is %v", err)
 		}
 	}

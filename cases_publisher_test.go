@@ -72,7 +72,7 @@ func TestAsyncIsBoundedInBytes(t *testing.T) {
 	var hold atomic.Bool
 	r := newRig(t, func(r *rig) {
 		r.rule = func(op vfs.Op) vfs.Fault {
-			if hold.Load() && op.Kind == vfs.OpSync && strings.HasSuffix(op.Name, ".log") {
+			if hold.Load() && syncsRecords(op) {
 				return vfs.Fault{Block: gate}
 			}
 			return vfs.Fault{}
@@ -387,7 +387,7 @@ func TestAcknowledgementsOfEveryStrength(t *testing.T) {
 	var hold atomic.Bool
 	r := newRig(t, background, func(r *rig) {
 		r.rule = func(op vfs.Op) vfs.Fault {
-			if hold.Load() && op.Kind == vfs.OpSync && strings.HasSuffix(op.Name, ".log") {
+			if hold.Load() && syncsRecords(op) {
 				return vfs.Fault{Block: gate}
 			}
 			return vfs.Fault{}

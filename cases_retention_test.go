@@ -415,7 +415,7 @@ func TestRetentionSparesWhatIsNotAcknowledged(t *testing.T) {
 	var hold atomic.Bool
 	r := newRig(t, background, func(r *rig) {
 		r.rule = func(op vfs.Op) vfs.Fault {
-			if hold.Load() && op.Kind == vfs.OpSync && strings.HasSuffix(op.Name, ".log") {
+			if hold.Load() && syncsRecords(op) {
 				return vfs.Fault{Block: gate}
 			}
 			return vfs.Fault{}

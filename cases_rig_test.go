@@ -45,11 +45,20 @@ func newRig(t testing.TB, set ...func(*rig)) *rig {
 	for _, f := range set {
 		f(r)
 	}
+	r.opt.JournalBytes = smallJournal
 	r.opt.Logger = slog.New(slog.NewTextHandler(&r.logged, nil))
 	r.opt.Clock = func() time.Time { return time.UnixMilli(r.now.Load()) }
 	r.open()
 	t.Cleanup(r.verify)
 	return r
+}
+
+// smallJournal is of four small files: they are written whole before they are used.
+const smallJournal = 256 << 10
+
+// syncsRecords says that an operation is the sync that records wait for.
+func syncsRecords(op vfs.Op) bool {
+	return op.Kind == vfs.OpSync && (strings.HasSuffix(op.Name, ".log") || strings.HasSuffix(op.Name, ".wal"))
 }
 
 // background gives background work (not checkpoints) no reason to run by itself.

@@ -10,16 +10,19 @@ import (
 	"log/slog"
 	"os"
 
-	"github.com/google/uuid"
-
 	"github.com/varvelog/varve/internal/vfs"
 	"github.com/varvelog/varve/partition"
+	"github.com/varvelog/varve/wal"
 )
 
 // logKey names a log for good: topics are told apart by id, not by name.
-type logKey struct {
-	topic     uuid.UUID
-	partition int32
+type logKey = wal.Log
+
+// keptLog is what a checkpoint has of a log: how it stood, and up to which round of
+// the journal the files have everything.
+type keptLog struct {
+	partition.Checkpoint
+	round uint64
 }
 
 // checkpointFile is what the engine keeps of all its logs, so that opening them
@@ -28,13 +31,15 @@ type logKey struct {
 //
 // The file "checkpoint", all integers big-endian, replaced by rename:
 //
-//	 0   8  "varvecp1"
+//	 0   8  "varvecp2"
 //	 8   8  generation, rising with every save
 //	16   4  number of logs
 //	20   4  reserved, 0
-//	24      for each log: topic id (16), partition (4), and the
-//	        [partition.CheckpointSize] bytes of partition.Checkpoint
+//	24      for each log: topic id (16), partition (4), round of the journal (8),
+//	        and the [partition.CheckpointSize] bytes of partition.Checkpoint
 //	last 4  CRC-32C of everything before
+//
+// Directories of version 1 had no journal: "varvecp1", and no rounds.
 //
 // The file "clean" says that nothing was written after that checkpoint:
 //
@@ -49,15 +54,16 @@ type logKey struct {
 type checkpointFile struct {
 	generation uint64
 	starts     uint64 // of engines on the directory, this one included
-	logs       map[logKey]partition.Checkpoint
+	logs       map[logKey]keptLog
 }
 
 const (
-	checkpointMagic = "varvecp1"
+	checkpointMagic = "varvecp2"
+	checkpointOld   = "varvecp1"
 	cleanMagic      = "varvecl1"
 	cleanSize       = 28
 	checkpointHead  = 24
-	checkpointEntry = 20 + partition.CheckpointSize
+	checkpointKey   = 28
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -108,24 +114,33 @@ func (c *checkpointFile) decodeMark(b []byte) (generation uint64, ok bool) {
 
 func (c *checkpointFile) decode(data []byte) error {
 	be := binary.BigEndian
-	if len(data) < checkpointHead+4 || string(data[:8]) != checkpointMagic {
+	if len(data) < checkpointHead+4 || string(data[:8]) != checkpointMagic && string(data[:8]) != checkpointOld {
 		return errors.New("is not a checkpoint")
 	}
 	body, sum := data[:len(data)-4], be.Uint32(data[len(data)-4:])
 	if crc32.Checksum(body, castagnoli) != sum {
 		return errors.New("has a wrong checksum")
 	}
+	key := checkpointKey
+	if string(data[:8]) == checkpointOld {
+		key -= 8
+	}
+	entry := key + partition.CheckpointSize
 	n := int(be.Uint32(body[16:]))
-	if entries := body[checkpointHead:]; n != len(entries)/checkpointEntry || len(entries)%checkpointEntry != 0 {
+	if entries := body[checkpointHead:]; n != len(entries)/entry || len(entries)%entry != 0 {
 		return fmt.Errorf("has %d bytes for %d logs", len(entries), n)
 	}
-	logs := make(map[logKey]partition.Checkpoint, n)
-	for b := body[checkpointHead:]; len(b) > 0; b = b[checkpointEntry:] {
-		cp, err := partition.DecodeCheckpoint(b[20:])
+	logs := make(map[logKey]keptLog, n)
+	for b := body[checkpointHead:]; len(b) > 0; b = b[entry:] {
+		cp, err := partition.DecodeCheckpoint(b[key:])
 		if err != nil {
 			return err
 		}
-		logs[logKey{uuid.UUID(b[:16]), int32(be.Uint32(b[16:]))}] = cp
+		kept := keptLog{Checkpoint: cp}
+		if key == checkpointKey {
+			kept.round = be.Uint64(b[20:])
+		}
+		logs[logKey{Topic: [16]byte(b[:16]), Partition: int32(be.Uint32(b[16:]))}] = kept
 	}
 	c.generation, c.logs = be.Uint64(body[8:]), logs
 	return nil
@@ -133,21 +148,30 @@ func (c *checkpointFile) decode(data []byte) error {
 
 func (c *checkpointFile) encode() []byte {
 	be := binary.BigEndian
-	b := make([]byte, 0, checkpointHead+len(c.logs)*checkpointEntry+4)
+	b := make([]byte, 0, checkpointHead+len(c.logs)*(checkpointKey+partition.CheckpointSize)+4)
 	b = append(b, checkpointMagic...)
 	b = be.AppendUint64(b, c.generation)
 	b = be.AppendUint32(b, uint32(len(c.logs)))
 	b = be.AppendUint32(b, 0)
-	for k, cp := range c.logs {
-		b = append(b, k.topic[:]...)
-		b = be.AppendUint32(b, uint32(k.partition))
-		b = cp.Append(b)
+	for k, kept := range c.logs {
+		b = append(b, k.Topic[:]...)
+		b = be.AppendUint32(b, uint32(k.Partition))
+		b = be.AppendUint64(b, kept.round)
+		b = kept.Append(b)
 	}
 	return be.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
+// round is the highest round of the journal that it speaks of.
+func (c *checkpointFile) round() (round uint64) {
+	for _, kept := range c.logs {
+		round = max(round, kept.round)
+	}
+	return round
+}
+
 // save replaces the checkpoint. What it says is on stable storage already.
-func (c *checkpointFile) save(fsys vfs.FS, logs map[logKey]partition.Checkpoint) error {
+func (c *checkpointFile) save(fsys vfs.FS, logs map[logKey]keptLog) error {
 	next := checkpointFile{generation: c.generation + 1, starts: c.starts, logs: logs}
 	const tmp = checkpointName + ".tmp"
 	if err := writeSynced(fsys, tmp, next.encode()); err != nil {

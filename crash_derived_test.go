@@ -69,7 +69,7 @@ func openOn(t testing.TB, disk vfs.FS) (*varve.Engine, *logLines) {
 func tryOpenOn(disk vfs.FS) (*varve.Engine, *logLines, error) {
 	logged := new(logLines)
 	e, err := varve.OpenFS(disk, varve.Options{
-		Logger: slog.New(slog.NewTextHandler(logged, nil)), CacheBytes: -1, RetentionInterval: 1000 * time.Hour,
+		Logger: slog.New(slog.NewTextHandler(logged, nil)), CacheBytes: -1, RetentionInterval: 1000 * time.Hour, JournalBytes: smallJournal,
 	})
 	return e, logged, err
 }

@@ -293,7 +293,7 @@ func TestStartsAndStopsLeakNothing(t *testing.T) {
 		times = 100
 	}
 	dir := t.TempDir()
-	opt := varve.Options{Logger: silent(), RetentionInterval: time.Hour}
+	opt := varve.Options{Logger: silent(), RetentionInterval: time.Hour, JournalBytes: smallJournal}
 	once := func(i int) {
 		e, err := varve.Open(dir, opt)
 		if err != nil {

@@ -68,7 +68,7 @@ func TestStraysAreNamedAndLeftAlone(t *testing.T) {
 				}
 				dir := t.TempDir()
 				logged := new(logLines)
-				opt := varve.Options{Logger: slog.New(slog.NewTextHandler(logged, nil)), CacheBytes: -1}
+				opt := varve.Options{Logger: slog.New(slog.NewTextHandler(logged, nil)), CacheBytes: -1, JournalBytes: smallJournal}
 				e, err := varve.Open(dir, opt)
 				if err != nil {
 					t.Fatal(err)

@@ -123,7 +123,7 @@ func changesDisk(k vfs.OpKind) bool {
 
 func (w *world) open() bool {
 	e, err := varve.OpenFS(vfs.NewFaulty(w.disk, w.rule), varve.Options{
-		Logger: slog.New(slog.NewTextHandler(w.logged, nil)), CacheBytes: -1, RetentionInterval: 1000 * time.Hour,
+		Logger: slog.New(slog.NewTextHandler(w.logged, nil)), CacheBytes: -1, RetentionInterval: 1000 * time.Hour, JournalBytes: smallJournal,
 	})
 	if !w.ok("open", err) {
 		return false

@@ -17,6 +17,7 @@ import (
 	"github.com/varvelog/varve/internal/vfs"
 	"github.com/varvelog/varve/partition"
 	"github.com/varvelog/varve/segment"
+	"github.com/varvelog/varve/wal"
 )
 
 // Engine is an open data directory: its topics, and the goroutines that work for
@@ -26,7 +27,7 @@ import (
 // is taken by a publish or a read.
 //
 //	field               guarded by   written by
-//	fs, opt, log, env, workers, cache, lock   (immutable)   Open
+//	fs, opt, log, env, workers, journal, cache, lock   (immutable)   Open
 //	topics, broken      mu           Open, create, delete
 //	catalogMu           (a lock)     held for the length of a create, alter, delete
 //	retentionMu         (a lock)     held for the length of a pass of retention
@@ -38,6 +39,7 @@ type Engine struct {
 	log     *slog.Logger
 	env     partition.Env
 	workers *workers
+	journal *journal
 	cache   *batchCache
 	lock    io.Closer
 
@@ -155,10 +157,10 @@ func (e *Engine) openLocked() error {
 	}
 	e.workers = newWorkers(e)
 	e.env = partition.Env{
-		FS: e.fs, Files: segment.NewFiles(e.opt.OpenFiles), Journal: e.workers, Runner: e.workers, Logger: e.log,
+		FS: e.fs, Files: segment.NewFiles(e.opt.OpenFiles), Runner: e.workers, Logger: e.log,
 		Now: func() int64 { return e.opt.Clock().UnixMilli() },
 	}
-	if err := e.loadTopics(stop); err != nil {
+	if err := e.openLogs(stop); err != nil {
 		e.workers.stop()
 		e.cache.close()
 		return err
@@ -172,6 +174,36 @@ func (e *Engine) openLocked() error {
 	e.stopJanitor, e.janitorDone = cancel, make(chan struct{})
 	go e.janitor(ctx)
 	return nil
+}
+
+// openLogs opens the journal and the logs of all topics.
+func (e *Engine) openLogs(stop partition.Stop) error {
+	if err := e.loadTopics(); err != nil {
+		return err
+	}
+	old, r, err := e.openJournal(stop)
+	if err != nil {
+		return err
+	}
+	w := wal.Open(e.fs, journalDir, wal.Options{MaxBytes: e.opt.JournalBytes}, old, e.checkpoint.round())
+	e.journal = newJournal(w, e.opt.JournalBytes, e.log)
+	topics := e.Topics()
+	parallel(len(topics), func(i int) {
+		t := topics[i]
+		t.openPartitions(0, t.body.Partitions, e.checkpoint.logs, r, stop)
+	})
+	if r != nil {
+		err = e.retireJournal(old, r)
+	}
+	if err != nil {
+		return errors.Join(err, e.closeJournal())
+	}
+	return nil
+}
+
+func (e *Engine) closeJournal() error {
+	e.journal.stop()
+	return e.journal.wal.Close()
 }
 
 // holder is what the lock file says of this process.
@@ -196,45 +228,69 @@ func (e *Engine) Close() error {
 
 	e.stopJanitor()
 	<-e.janitorDone
-	err := e.closeLogs()
+	cps, err := e.closeLogs()
 	e.workers.stop()
+	e.journal.stop()
+	if err == nil {
+		e.keepLast(cps)
+	}
 	e.cache.close()
-	return errors.Join(err, e.lock.Close())
+	return errors.Join(err, e.journal.wal.Close(), e.lock.Close())
 }
 
-// closeLogs closes every log and writes the last checkpoint, with the mark of a
-// clean stop if nothing went wrong.
-func (e *Engine) closeLogs() error {
-	cps := make(map[logKey]partition.Checkpoint)
+// closeLogs closes every log and returns what the last checkpoint is to keep of each,
+// nil of one whose derived files could not be written.
+func (e *Engine) closeLogs() (map[logKey]*partition.Checkpoint, error) {
+	cps := make(map[logKey]*partition.Checkpoint)
 	var errs []error
-	whole := true
 	for _, t := range e.Topics() {
 		for _, p := range t.parts() {
 			if p.log == nil {
-				whole = false // what could not be opened was not checked: the next start looks again
 				continue
 			}
 			cp, err := p.log.Close()
-			if err != nil {
+			key := logKey{Topic: t.id, Partition: p.index}
+			switch {
+			case err == nil:
+				cps[key] = &cp
+			case errors.Is(err, ErrReadOnly):
 				errs = append(errs, err)
-				continue
+			default: // everything is durable; the next start reads more
+				e.log.Warn("partition is left out of the checkpoint", "partition", p.log.Name(), "err", err)
+				cps[key] = nil
 			}
-			cps[logKey{t.id, p.index}] = cp
 		}
 	}
-	if len(errs) > 0 {
-		return errors.Join(errs...)
-	}
+	return cps, errors.Join(errs...)
+}
+
+// keepLast writes the last checkpoint, with the mark of a clean stop if it speaks of
+// every log. Where the disk refuses that, the next start is one after a crash, and
+// loses nothing.
+func (e *Engine) keepLast(cps map[logKey]*partition.Checkpoint) {
 	e.checkpointMu.Lock()
 	defer e.checkpointMu.Unlock()
-	e.keepUnopened(cps)
-	if err := e.checkpoint.save(e.fs, cps); err != nil {
-		return err
+	round := e.journal.wal.Round()
+	next := newKeeping(e, round)
+	whole := len(next.logs) == 0 && !e.anyBroken() && len(e.unopened()) == 0
+	for key, cp := range cps {
+		if cp == nil {
+			next.leave(key)
+			whole = false
+			continue
+		}
+		next.logs[key] = keptLog{*cp, round}
 	}
-	if !whole || e.anyBroken() {
-		return nil
+	err := e.checkpoint.save(e.fs, next.logs)
+	if err == nil && whole {
+		err = e.journal.wal.Retire(round)
+		if err == nil {
+			err = e.checkpoint.markClean(e.fs)
+		}
 	}
-	return e.checkpoint.markClean(e.fs)
+	if err != nil {
+		e.log.Warn("checkpoint failed: the next start takes longer", "err", err)
+	}
 }
 
 // anyBroken says that there are topics that could not be opened.

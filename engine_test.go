@@ -163,7 +163,9 @@ func TestCallbacksMayAskThePartition(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var failing atomic.Bool
 			disk := vfs.NewFaulty(vfs.NewMem(), func(op vfs.Op) vfs.Fault {
-				if failing.Load() && strings.HasSuffix(op.Name, ".log") && (op.Kind == kind || kind == vfs.OpTruncate && op.Kind == vfs.OpWrite) {
+				hit := syncsRecords(op) && kind == vfs.OpSync ||
+					strings.HasSuffix(op.Name, ".log") && kind == vfs.OpTruncate && (op.Kind == vfs.OpTruncate || op.Kind == vfs.OpWrite)
+				if failing.Load() && hit {
 					return vfs.Fault{Err: syscall.EIO}
 				}
 				return vfs.Fault{}

@@ -14,8 +14,8 @@ import (
 
 // aCheckpoint is one with every field set to something of its own.
 func aCheckpoint() *checkpointFile {
-	return &checkpointFile{generation: 7, logs: map[logKey]partition.Checkpoint{
-		{uuid.UUID{1, 2, 3}, 4}: {
+	return &checkpointFile{generation: 7, logs: map[logKey]keptLog{
+		{Topic: uuid.UUID{1, 2, 3}, Partition: 4}: {round: 20, Checkpoint: partition.Checkpoint{
 			Start: 5, Sparse: true, Epoch: 6, LastTime: 1_700_000_000_000,
 			Active: segment.State{
 				Base: 8, Next: 900, Size: 10_000, MaxTimestamp: 11, FirstTimestamp: math.MinInt64, FirstAppend: 13,
@@ -25,7 +25,7 @@ func aCheckpoint() *checkpointFile {
 					Tail: index.Tail{Since: 17, MaxTimestamp: 18, MaxOffset: 899, Missing: 19},
 				},
 			},
-		},
+		}},
 	}}
 }
 

@@ -23,8 +23,10 @@ const (
 	// jobShare bounds what a job costs: it waits this many times as long as it took.
 	jobShare = 20
 
-	measureInterval    = time.Second
-	checkpointInterval = time.Second
+	measureInterval = time.Second
+	// checkpointInterval bounds, together with the size of the journal, what a start
+	// after a crash has to read.
+	checkpointInterval = 5 * time.Second
 	// weakCheckpoint is how often logs of a level below fsync are in a checkpoint:
 	// it syncs them, which nobody asked for.
 	weakCheckpoint = 30 * time.Second
@@ -41,6 +43,7 @@ func (e *Engine) janitor(ctx context.Context) {
 		{every: measureInterval, run: e.measure},
 		{every: e.opt.RetentionInterval, run: e.retain},
 		{every: checkpointInterval, run: func() { e.keepCheckpoint(false) }},
+		{every: janitorTick, run: e.relieveJournal},
 		{every: weakCheckpoint, run: func() { e.keepCheckpoint(true) }},
 	}
 	for _, j := range jobs {
@@ -64,9 +67,14 @@ func (e *Engine) janitor(ctx context.Context) {
 // flushIntervals asks for a sync of the logs of level interval that are due.
 func (e *Engine) flushIntervals() {
 	for _, l := range e.logs() {
-		if l.FlushDue() {
-			e.workers.Commit(l)
-		}
+		l.FlushIfDue()
+	}
+}
+
+// relieveJournal writes a checkpoint of all logs when the journal has grown large.
+func (e *Engine) relieveJournal() {
+	if e.journal.pressed() {
+		e.keepCheckpoint(true)
 	}
 }
 
@@ -103,61 +111,90 @@ func (e *Engine) logs() []*partition.Log {
 	return list
 }
 
-// writeCheckpoint makes logs durable and keeps where they stand, if anything has
-// changed since the last time; those of a level below fsync only if weak.
+// writeCheckpoint has the files of the logs take everything to the disk and keeps
+// where they stand, if anything has changed since the last time; then the journal
+// need not have it any more. Logs of a level below fsync are left out unless weak.
 func (e *Engine) writeCheckpoint(weak bool) error {
 	e.checkpointMu.Lock()
 	defer e.checkpointMu.Unlock()
-	cps := make(map[logKey]partition.Checkpoint)
-	e.keepUnopened(cps)
-	changed := false
+	round := e.journal.wal.Round() // before any log is looked at: the files have it all
+	next := newKeeping(e, round)
 	for _, t := range e.Topics() {
 		for _, p := range t.parts() {
-			key := logKey{t.id, p.index}
+			key := logKey{Topic: t.id, Partition: p.index}
 			old, known := e.checkpoint.logs[key]
 			switch {
 			case p.log == nil:
 			case p.log.Failed() != nil || p.log.Closed():
-				if known {
-					cps[key] = old
-				}
-			case known && (p.log.CheckpointIsCurrent(&old) || !weak && p.log.Config().Level != Fsync):
-				cps[key] = old
+				next.leave(key)
+			case known && p.log.CheckpointIsCurrent(&old.Checkpoint):
+				next.logs[key] = keptLog{old.Checkpoint, round}
+			case known && !weak && p.log.Config().Level != Fsync:
+				next.leave(key)
 			default:
 				cp, err := p.log.Snapshot()
 				if err != nil {
 					e.log.Warn("partition is left out of the checkpoint", "partition", p.log.Name(), "err", err)
-					if known {
-						cps[key] = old
-					}
+					next.leave(key)
 					continue
 				}
-				cps[key], changed = cp, true
+				next.logs[key], next.changed = keptLog{cp, round}, true
 			}
 		}
 	}
-	if !changed && len(cps) == len(e.checkpoint.logs) {
+	if !next.changed && len(next.logs) == len(e.checkpoint.logs) {
 		return nil
 	}
-	return e.checkpoint.save(e.fs, cps)
+	if err := e.checkpoint.save(e.fs, next.logs); err != nil {
+		return err
+	}
+	return e.journal.wal.Release(next.needed)
 }
 
-// keepUnopened takes over what the last checkpoint has of logs that could not be
+// keeping is a checkpoint that is being put together.
+type keeping struct {
+	old     map[logKey]keptLog
+	floor   uint64
+	logs    map[logKey]keptLog
+	needed  uint64 // rounds of the journal up to here are not
+	changed bool
+}
+
+// newKeeping begins with what the last checkpoint has of logs that could not be
 // opened this time.
-func (e *Engine) keepUnopened(cps map[logKey]partition.Checkpoint) {
+func newKeeping(e *Engine, round uint64) *keeping {
+	k := &keeping{old: e.checkpoint.logs, floor: e.journal.floor.Load(), logs: make(map[logKey]keptLog), needed: round}
 	opened := make(map[logKey]bool)
 	ours := make(map[uuid.UUID]bool)
 	for _, t := range e.Topics() {
 		ours[t.id] = true
 		for _, p := range t.parts() {
-			opened[logKey{t.id, p.index}] = p.log != nil
+			if opened[logKey{Topic: t.id, Partition: p.index}] = p.log != nil; p.log == nil {
+				k.needed = min(k.needed, k.floor)
+			}
 		}
 	}
-	for key, old := range e.checkpoint.logs {
-		if !opened[key] && (ours[key.topic] || e.anyBroken()) {
-			cps[key] = old
+	if e.anyBroken() {
+		k.needed = min(k.needed, k.floor)
+	}
+	for key, old := range k.old {
+		if !opened[key] && (ours[uuid.UUID(key.Topic)] || e.anyBroken()) {
+			k.logs[key] = old
 		}
 	}
+	return k
+}
+
+// leave takes over what the last checkpoint has of a log, and what the journal has
+// of it since.
+func (k *keeping) leave(key logKey) {
+	old, known := k.old[key]
+	if !known {
+		k.needed = min(k.needed, k.floor)
+		return
+	}
+	k.logs[key] = old
+	k.needed = min(k.needed, max(old.round, k.floor))
 }
 
 // RunRetention rolls what is due and removes what the limits of the topics and

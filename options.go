@@ -3,6 +3,8 @@ package varve
 import (
 	"log/slog"
 	"time"
+
+	"github.com/varvelog/varve/wal"
 )
 
 // Options are how an engine behaves. The zero value is right for production.
@@ -16,6 +18,10 @@ type Options struct {
 	// oldest segments of any topic go, as by retention. 0: none. Active segments
 	// never go for it, so it is kept to within segment.bytes a partition.
 	MaxBytes int64
+	// JournalBytes bounds the journal, which makes publishes to all partitions durable
+	// together. It is not reached while checkpoints keep up; where they do not, each
+	// partition syncs its own files. 0: 256 MiB; at least 256 KiB.
+	JournalBytes int64
 	// OpenFiles bounds how many segments hold a file open. A segment takes one
 	// descriptor and up to two mappings. 0: an eighth of the process's limit of
 	// descriptors, at most 4096. Fewer cost an open for a read of a cold segment.
@@ -31,6 +37,7 @@ type Options struct {
 const (
 	defaultRetentionInterval = 30 * time.Second
 	defaultCacheBytes        = 64 << 20
+	defaultJournalBytes      = 256 << 20
 	maxOpenFiles             = 4096
 )
 
@@ -42,6 +49,10 @@ func (o Options) withDefaults() Options {
 	if o.RetentionInterval <= 0 {
 		o.RetentionInterval = defaultRetentionInterval
 	}
+	if o.JournalBytes <= 0 {
+		o.JournalBytes = defaultJournalBytes
+	}
+	o.JournalBytes = max(o.JournalBytes, wal.MinBytes)
 	if o.OpenFiles <= 0 {
 		o.OpenFiles = min(fileLimit()/8, maxOpenFiles)
 	}

@@ -22,7 +22,7 @@ type gatedSyncs struct {
 }
 
 func (g *gatedSyncs) rule(op vfs.Op) vfs.Fault {
-	if !g.on.Load() || op.Kind != vfs.OpSync || !strings.HasSuffix(op.Name, ".log") {
+	if !g.on.Load() || !syncsRecords(op) {
 		return vfs.Fault{}
 	}
 	g.begun <- struct{}{}

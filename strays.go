@@ -39,7 +39,7 @@ func inRoot(name string, isDir bool) bool {
 	switch name {
 	case lockName, formatName, formatName + twin.CopySuffix, checkpointName, cleanName:
 		return !isDir
-	case topicsName, "lost+found":
+	case topicsName, journalDir, "lost+found":
 		return isDir
 	}
 	return false

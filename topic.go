@@ -53,10 +53,10 @@ func newTopic(e *Engine, body topicBody, cfg topicConfig, generation uint64) *To
 }
 
 // openPartitions opens the partitions from, …, to-1, behind those that are open.
-func (t *Topic) openPartitions(from, to int, logs map[logKey]partition.Checkpoint, stop partition.Stop) {
+func (t *Topic) openPartitions(from, to int, logs map[logKey]keptLog, r *replay, stop partition.Stop) {
 	list := append([]*Partition(nil), t.parts()...)
 	for i := from; i < to; i++ {
-		list = append(list, t.openLog(i, logs, stop))
+		list = append(list, t.openLog(i, logs, r, stop))
 	}
 	t.partitions.Store(&list)
 }
@@ -64,11 +64,11 @@ func (t *Topic) openPartitions(from, to int, logs map[logKey]partition.Checkpoin
 // openNew opens partitions that were just made: it is as after a clean stop of
 // logs without records.
 func (t *Topic) openNew(from, to int) {
-	logs := make(map[logKey]partition.Checkpoint, to-from)
+	logs := make(map[logKey]keptLog, to-from)
 	for i := from; i < to; i++ {
-		logs[logKey{t.id, int32(i)}] = partition.Checkpoint{}
+		logs[logKey{Topic: t.id, Partition: int32(i)}] = keptLog{}
 	}
-	t.openPartitions(from, to, logs, partition.Clean)
+	t.openPartitions(from, to, logs, nil, partition.Clean)
 }
 
 func (t *Topic) parts() []*Partition  { return *t.partitions.Load() }

@@ -243,7 +243,10 @@ func (e *Engine) DeleteTopic(name string) error {
 func (e *Engine) takeBack(name string) {
 	e.checkpointMu.Lock()
 	defer e.checkpointMu.Unlock()
-	t, err := e.loadTopic(name, partition.Crashed)
+	t, err := e.loadTopic(name)
+	if err == nil {
+		t.openPartitions(0, t.body.Partitions, e.checkpoint.logs, nil, partition.Crashed)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err != nil {
@@ -254,8 +257,8 @@ func (e *Engine) takeBack(name string) {
 	e.topics[name] = t
 }
 
-// loadTopics opens what is under topics/.
-func (e *Engine) loadTopics(stop partition.Stop) error {
+// loadTopics reads what is under topics/.
+func (e *Engine) loadTopics() error {
 	entries, err := e.fs.ReadDir(topicsName)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := e.fs.Mkdir(topicsName); err != nil {
@@ -280,15 +283,15 @@ func (e *Engine) loadTopics(stop partition.Stop) error {
 			names = append(names, name)
 		}
 	}
-	e.loadAll(names, stop)
+	e.loadAll(names)
 	return nil
 }
 
-// loadAll opens topics, several at a time: opening waits for the disk.
-func (e *Engine) loadAll(names []string, stop partition.Stop) {
+// loadAll loads topics, several at a time: that waits for the disk.
+func (e *Engine) loadAll(names []string) {
 	ids := make(map[uuid.UUID]string)
 	parallel(len(names), func(i int) {
-		t, err := e.loadTopic(names[i], stop)
+		t, err := e.loadTopic(names[i])
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if err == nil {
@@ -306,7 +309,8 @@ func (e *Engine) loadAll(names []string, stop partition.Stop) {
 	})
 }
 
-func (e *Engine) loadTopic(name string, stop partition.Stop) (*Topic, error) {
+// loadTopic reads what is kept of a topic. Its partitions are not opened yet.
+func (e *Engine) loadTopic(name string) (*Topic, error) {
 	file := topicDir(name) + "/" + topicFile
 	doc, err := twin.Load(e.fs, file)
 	if err != nil {
@@ -332,21 +336,22 @@ func (e *Engine) loadTopic(name string, stop partition.Stop) (*Topic, error) {
 	if err := e.nameStrays(topicDir(name), inTopic(body.Partitions)); err != nil {
 		return nil, err
 	}
-	t := newTopic(e, body, cfg, doc.Generation)
-	t.openPartitions(0, body.Partitions, e.checkpoint.logs, stop)
-	return t, nil
+	return newTopic(e, body, cfg, doc.Generation), nil
 }
 
 // openLog opens one partition. One that cannot be opened is kept, and says why at
 // every call; the others serve.
-func (t *Topic) openLog(i int, logs map[logKey]partition.Checkpoint, stop partition.Stop) *Partition {
+func (t *Topic) openLog(i int, logs map[logKey]keptLog, r *replay, stop partition.Stop) *Partition {
 	p := &Partition{topic: t, index: int32(i)}
+	key := logKey{Topic: t.id, Partition: p.index}
 	var cp *partition.Checkpoint
-	if c, ok := logs[logKey{t.id, int32(i)}]; ok {
-		cp = &c
+	if kept, ok := logs[key]; ok {
+		cp = &kept.Checkpoint
 	}
 	name := t.name + "/" + strconv.Itoa(i)
-	log, err := partition.Open(t.engine.env, name, topicDir(t.name)+"/"+strconv.Itoa(i), t.config().log, cp, stop)
+	env := t.engine.env
+	env.Journal = logJournal{t.engine.journal, key}
+	log, err := partition.Open(env, name, t.partitionDir(i), t.config().log, cp, r.of(t, i), stop)
 	if err != nil {
 		p.broken = err
 		t.engine.log.Error("cannot open a partition", "partition", name, "err", err)

@@ -6,25 +6,26 @@ import (
 	"github.com/varvelog/varve/partition"
 )
 
-// pool is a fixed number of goroutines that work on logs. A log is queued at
-// most once at a time; queueing it again while it is worked on queues it anew.
+// pool is a fixed number of goroutines that work on logs, or other things. A log is
+// queued at most once at a time; queueing it again while it is worked on queues it
+// anew.
 //
 //	field    guarded by
 //	queue, queued, stopped   mu
-type pool struct {
-	work func(*partition.Log)
+type pool[T comparable] struct {
+	work func(T)
 
 	mu      sync.Mutex
 	wake    sync.Cond
-	queue   []*partition.Log
-	queued  map[*partition.Log]bool
+	queue   []T
+	queued  map[T]bool
 	stopped bool
 	done    sync.WaitGroup
 }
 
 // newPool starts n goroutines. stop ends them.
-func newPool(n int, work func(*partition.Log)) *pool {
-	p := &pool{work: work, queued: make(map[*partition.Log]bool)}
+func newPool[T comparable](n int, work func(T)) *pool[T] {
+	p := &pool[T]{work: work, queued: make(map[T]bool)}
 	p.wake.L = &p.mu
 	for range n {
 		p.done.Go(p.run)
@@ -33,7 +34,7 @@ func newPool(n int, work func(*partition.Log)) *pool {
 }
 
 // add queues a log. It never blocks.
-func (p *pool) add(l *partition.Log) {
+func (p *pool[T]) add(l T) {
 	p.mu.Lock()
 	if !p.queued[l] {
 		p.queued[l] = true
@@ -43,35 +44,35 @@ func (p *pool) add(l *partition.Log) {
 	p.mu.Unlock()
 }
 
-func (p *pool) run() {
+func (p *pool[T]) run() {
 	for {
-		l := p.next()
-		if l == nil {
+		l, ok := p.next()
+		if !ok {
 			return
 		}
 		p.work(l)
 	}
 }
 
-// next waits for a log; nil once the pool is stopped and its queue empty.
-func (p *pool) next() *partition.Log {
+// next waits for something to do; false once the pool is stopped and its queue empty.
+func (p *pool[T]) next() (l T, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.queue) == 0 {
 		if p.stopped {
-			return nil
+			return l, false
 		}
 		p.wake.Wait()
 	}
-	l := p.queue[0]
-	p.queue[0] = nil
+	l = p.queue[0]
+	clear(p.queue[:1])
 	p.queue = p.queue[1:]
 	delete(p.queued, l)
-	return l
+	return l, true
 }
 
 // stop lets the queue be worked off and waits for the goroutines.
-func (p *pool) stop() {
+func (p *pool[T]) stop() {
 	p.mu.Lock()
 	p.stopped = true
 	p.wake.Broadcast()
@@ -79,25 +80,18 @@ func (p *pool) stop() {
 	p.done.Wait()
 }
 
-// Sizes of the pools. Syncs wait for the disk, so more of them overlap than there
-// are processors; a drain is work for a processor.
-const (
-	drainers = 2
-	syncers  = 8
-)
+// drainers is how many goroutines work on queues of appends, where no publisher does.
+const drainers = 2
 
-// workers are the goroutines of an engine that work for its logs: it is the
-// Journal and the Runner of each.
+// workers are the goroutines of an engine that work for its logs: it is the Runner
+// of each.
 type workers struct {
-	drains, syncs, tidies *pool
+	drains, tidies *pool[*partition.Log]
 }
 
 func newWorkers(e *Engine) *workers {
 	return &workers{
 		drains: newPool(drainers, (*partition.Log).Drain),
-		syncs: newPool(syncers, func(l *partition.Log) {
-			l.SyncRound() // a failure is told to who waits, and logged by the log
-		}),
 		tidies: newPool(1, func(l *partition.Log) {
 			if err := l.Tidy(); err != nil {
 				e.log.Error("cannot finish a segment, trying again with the next", "partition", l.Name(), "err", err)
@@ -106,13 +100,11 @@ func newWorkers(e *Engine) *workers {
 	}
 }
 
-func (w *workers) Commit(l *partition.Log) { w.syncs.add(l) }
-func (w *workers) Drain(l *partition.Log)  { w.drains.add(l) }
-func (w *workers) Tidy(l *partition.Log)   { w.tidies.add(l) }
+func (w *workers) Drain(l *partition.Log) { w.drains.add(l) }
+func (w *workers) Tidy(l *partition.Log)  { w.tidies.add(l) }
 
 // stop ends all of them; the logs are closed by then and queue nothing new.
 func (w *workers) stop() {
 	w.drains.stop()
-	w.syncs.stop()
 	w.tidies.stop()
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/varvelog/varve/segment"
 )
 
-// Snapshot makes everything appended so far durable and returns what a
-// checkpoint is to keep of the log. Appends go on beside it; a log that failed
-// has none.
+// Snapshot has the files take everything appended so far to the disk, and returns
+// what a checkpoint is to keep of the log. Appends go on beside it, and rounds of
+// the journal; a log that failed has none.
 func (l *Log) Snapshot() (Checkpoint, error) { return l.snapshot((*segment.Segment).Snapshot) }
 
 func (l *Log) snapshot(of func(*segment.Segment) (segment.State, error)) (Checkpoint, error) {
@@ -18,48 +18,71 @@ func (l *Log) snapshot(of func(*segment.Segment) (segment.State, error)) (Checkp
 		if err := l.Tidy(); err != nil {
 			return Checkpoint{}, err
 		}
-		cp, again, err := l.snapshotActive(of)
+		cp, active, err := l.snapshotActive(of)
 		if err != nil {
 			return Checkpoint{}, fmt.Errorf("checkpoint %s: %w", l.name, err)
 		}
-		if again {
+		if active == nil {
 			continue
 		}
-		if l.Unsynced() {
-			if err := l.SyncRound(); err != nil {
-				return Checkpoint{}, err
-			}
+		if err := l.syncFile(active); err != nil {
+			return Checkpoint{}, err
 		}
 		cp.Start = l.Start()
 		return cp, l.Failed()
 	}
 }
 
-// snapshotActive takes the state of the active segment; again says that it was
-// rolled since the others were tidied up.
-func (l *Log) snapshotActive(of func(*segment.Segment) (segment.State, error)) (cp Checkpoint, again bool, err error) {
+// syncFile takes to the disk what a snapshot speaks of. On a topic of level fsync
+// that is no round, so that those of the journal do not wait for it.
+func (l *Log) syncFile(active *segment.Segment) error {
+	if l.Config().Level != Fsync && l.Unsynced() {
+		return l.SyncRound()
+	}
+	l.appendMu.Lock()
+	names := l.names
+	l.appendMu.Unlock()
+	err := l.syncNames(names)
+	if err == nil {
+		err = active.Sync()
+	}
+	if err != nil && !segment.IsRemoved(err) {
+		l.fail(fmt.Errorf("%s: %w", active.Path(), err))
+		return l.Failed()
+	}
+	return nil
+}
+
+// snapshotActive takes the state of the active segment; none is returned when it
+// was rolled since the others were tidied up.
+func (l *Log) snapshotActive(of func(*segment.Segment) (segment.State, error)) (cp Checkpoint, active *segment.Segment, err error) {
 	l.appendMu.Lock()
 	defer l.appendMu.Unlock()
 	if l.gone.Load() { // another topic may have the directory's name soon
-		return cp, false, ErrClosed
+		return cp, nil, ErrClosed
 	}
 	if len(l.unfinished) > 0 {
-		return cp, true, nil
+		return cp, nil, nil
 	}
 	cp = Checkpoint{Sparse: l.sparse.Load(), Epoch: l.epoch, LastTime: l.lastTime.Load()}
 	cp.Active, err = of(l.active)
-	return cp, false, err
+	return cp, l.active, err
 }
 
 // Close ends the log: appends that are queued are done, those that wait for
-// durability get it, readers that wait are woken. It returns what a checkpoint
-// is to keep, if everything is on stable storage. The caller sees to it that no
-// goroutine of the engine works for the log meanwhile.
+// durability get it, readers that wait are woken. It returns what a checkpoint is to
+// keep. After an error that matches ErrReadOnly not everything is on stable storage;
+// after any other it is, and only derived files could not be written. The caller sees
+// to it that no goroutine of the engine works for the log meanwhile, but the journal's.
 func (l *Log) Close() (Checkpoint, error) {
 	l.stop()
-	cp, err := l.snapshot((*segment.Segment).Rest)
-	if err != nil {
-		l.acks.fail(err)
+	var cp Checkpoint
+	var err error
+	if l.Unsynced() || l.Failed() != nil {
+		err = l.SyncRound()
+	}
+	if err == nil {
+		cp, err = l.snapshot((*segment.Segment).Rest)
 	}
 	l.release()
 	return cp, err
@@ -78,6 +101,7 @@ func (l *Log) Abandon() {
 func (l *Log) stop() {
 	l.closed.Store(true)
 	l.waiters.wake()
+	l.durables.wake()
 	l.queueMu.Lock()
 	for l.draining {
 		l.idle.Wait()

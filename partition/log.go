@@ -16,10 +16,13 @@ import (
 
 // Journal makes appends durable, those of all logs of an engine together.
 //
-// Commit says that l has bytes which somebody waits for. It returns at once;
-// some time after it, from a goroutine of the journal, l.SyncRound is called.
+// Commit says that l has bytes which somebody waits for. It returns at once; some
+// time after it, from a goroutine of the journal, l.BeginRound is called, and End
+// of the round. Settle makes everything appended to l so far durable and returns
+// when that is done.
 type Journal interface {
 	Commit(l *Log)
+	Settle(l *Log) error
 }
 
 // Runner lends a log the goroutines of the engine. Both calls return at once.
@@ -42,8 +45,9 @@ type Env struct {
 //
 // Locking. Take syncMu, tidyMu or trimMu first (never two of them), then
 // appendMu, then listMu; appendMu is not held across a sync of this log (a roll may
-// wait for that of another's, when the table of open files is full). queueMu, acks.mu
-// and waiters.mu are leaves.
+// wait for that of another's, when the table of open files is full). syncMu is held
+// for the length of a round, by whoever ends it. queueMu, acks.mu and the mu of both
+// sorts of waiters are leaves.
 //
 //	field              guarded by     written by
 //	name, dir, env, epoch   (immutable)   Open
@@ -53,12 +57,14 @@ type Env struct {
 //	tree               listMu         roll, trim, retention
 //	view               atomic         a copy of tree, after each change (under listMu)
 //	logEnd, lastTime   atomic         the appender (under appendMu)
-//	published, durable atomic, rising the appender, SyncRound
-//	durableNames       atomic, rising SyncRound, Tidy
+//	published, durable atomic, rising the appender, the end of a round
+//	durableNames       atomic, rising rounds, Tidy
+//	held               syncMu         the end of a round
+//	roundWanted        atomic         BeginRound; beginLocked and endLocked take it back
 //	start              atomic, rising Trim, Retain (under trimMu)
 //	meta, doomed       trimMu         Trim, Retain
 //	seals              tidyMu         Tidy
-//	acks, waiters      their own      appender and SyncRound; readers
+//	acks, waiters, durables   their own   appender and rounds; readers
 //	failed             atomic, set once   any failed sync, or failed cut back
 //
 // A reader loads published first, then view, and returns nothing at or above
@@ -102,9 +108,12 @@ type Log struct {
 	tidyMu sync.Mutex
 	seals  sealFile
 
-	syncMu  sync.Mutex
-	acks    acks
-	waiters waiters
+	syncMu      sync.Mutex
+	held        place
+	roundWanted atomic.Bool // one could not begin
+	acks        acks
+	waiters     waiters // for the published end
+	durables    waiters // for the durable end
 
 	stats     stats
 	rates     rates

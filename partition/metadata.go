@@ -82,6 +82,22 @@ func (m *metadata) save(l *Log, body metadataBody) error {
 	return nil
 }
 
+// readMetadata is load for who must change nothing.
+func readMetadata(fsys vfs.FS, dir string) (metadataBody, error) {
+	doc, _, err := twin.Read(fsys, dir+"/"+MetadataName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return metadataBody{}, nil
+	}
+	if err != nil {
+		return metadataBody{}, err
+	}
+	body, err := decodeMetadata(doc.Body)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", fsys.Path(dir+"/"+MetadataName), err)
+	}
+	return body, err
+}
+
 // load reads the metadata. A directory that was copied from a Kafka broker has none.
 func (m *metadata) load(l *Log) error {
 	name := l.dir + "/" + MetadataName

@@ -22,18 +22,19 @@ const (
 )
 
 // Open takes up the log in a directory. cp is what the last checkpoint kept of
-// it, nil where there is none.
+// it, nil where there is none; replay what the journal put back behind that, nil
+// where it had nothing.
 //
 // After a clean stop this costs a listing and the reading of one small file.
 // After any other it reads what the checkpoint does not cover, cuts a torn end,
 // makes what it keeps durable, and raises the leader epoch.
-func Open(env Env, name, dir string, cfg Config, cp *Checkpoint, stop Stop) (*Log, error) {
+func Open(env Env, name, dir string, cfg Config, cp *Checkpoint, replay *Replay, stop Stop) (*Log, error) {
 	l := &Log{name: name, dir: dir, env: env, log: env.Logger}
 	l.idle.L = &l.queueMu
 	l.config.Store(&cfg)
 	l.tree = newTree()
 	l.seals = sealFile{fs: env.FS, name: dir + "/" + sealsName}
-	o := opening{l: l, cp: cp, clean: stop == Clean && cp != nil, stopped: stop != Crashed}
+	o := opening{l: l, replay: replay, cp: cp, clean: stop == Clean && cp != nil, stopped: stop != Crashed}
 	if err := o.run(); err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
@@ -44,6 +45,7 @@ func Open(env Env, name, dir string, cfg Config, cp *Checkpoint, stop Stop) (*Lo
 type opening struct {
 	l       *Log
 	cp      *Checkpoint
+	replay  *Replay
 	clean   bool
 	stopped bool // cleanly, whatever is known of it
 
@@ -52,6 +54,7 @@ type opening struct {
 	missing map[record.Offset]bool // of bases, those that are known by their seal alone
 	foreign bool                   // nothing is kept of the log beside its files
 	known   segment.State          // where the last checkpoint left the active segment
+	durable record.Offset          // what is below was on stable storage: by that, or by the journal
 	list    []*segment.Segment
 
 	unnamed bool // names were made or removed, and that may not be durable
@@ -76,6 +79,9 @@ func (o *opening) run() error {
 	}
 	if o.cp != nil {
 		o.known = o.cp.Active
+	}
+	if o.durable = o.known.Next; o.replay != nil {
+		o.durable = max(o.durable, o.replay.durable)
 	}
 	o.addMissing()
 	if err := o.dropEmptyTail(); err != nil {
@@ -259,7 +265,7 @@ func (o *opening) activeIsWhole() bool {
 // the list in place.
 func (o *opening) finish() error {
 	l := o.l
-	end := max(l.Start(), o.known.Next)
+	end := max(l.Start(), o.durable)
 	epoch := o.known.LastEpoch
 	if o.cp != nil {
 		epoch = max(epoch, o.cp.Epoch)
@@ -293,6 +299,7 @@ func (o *opening) finish() error {
 	}
 	l.logEnd.Store(int64(end))
 	l.durable.Store(int64(end))
+	l.held = place{l.active.Base(), l.active.Size()}
 	l.published.Store(int64(end))
 	l.showListLocked()
 	l.removeBelowStart()

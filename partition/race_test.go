@@ -20,9 +20,10 @@ import (
 // crew is a journal and a runner with goroutines of its own.
 type crew struct{ sync.WaitGroup }
 
-func (c *crew) Commit(l *partition.Log) { c.Go(func() { l.SyncRound() }) }
-func (c *crew) Drain(l *partition.Log)  { c.Go(l.Drain) }
-func (c *crew) Tidy(l *partition.Log)   { c.Go(func() { l.Tidy() }) }
+func (c *crew) Commit(l *partition.Log)       { c.Go(func() { l.SyncRound() }) }
+func (c *crew) Settle(l *partition.Log) error { return l.SyncRound() }
+func (c *crew) Drain(l *partition.Log)        { c.Go(l.Drain) }
+func (c *crew) Tidy(l *partition.Log)         { c.Go(func() { l.Tidy() }) }
 
 // busy is a log that many goroutines use.
 type busy struct {
@@ -40,7 +41,7 @@ func newBusy(t testing.TB, fsys vfs.FS, cfg partition.Config, files int) *busy {
 	log, err := partition.Open(partition.Env{
 		FS: fsys, Files: segment.NewFiles(files), Journal: b.crew, Runner: b.crew,
 		Logger: slog.New(slog.NewTextHandler(&b.said, nil)), Now: func() int64 { return time.Now().UnixMilli() },
-	}, "t/0", dir, cfg, &partition.Checkpoint{}, partition.Clean)
+	}, "t/0", dir, cfg, &partition.Checkpoint{}, nil, partition.Clean)
 	check(t, err)
 	b.Log = log
 	return b

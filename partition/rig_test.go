@@ -125,7 +125,7 @@ func (r *rig) tryOpen(cp *partition.Checkpoint, clean bool) error {
 	log, err := partition.Open(partition.Env{
 		FS: fsys, Files: segment.NewFiles(64), Journal: (*hand)(r), Runner: (*hand)(r),
 		Logger: slog.New(slog.NewTextHandler(&r.logged, nil)), Now: func() int64 { return r.now },
-	}, "t/0", dir, r.cfg, cp, stop)
+	}, "t/0", dir, r.cfg, cp, nil, stop)
 	if err != nil {
 		return err
 	}
@@ -137,9 +137,10 @@ func (r *rig) tryOpen(cp *partition.Checkpoint, clean bool) error {
 // hand is the rig as journal and runner.
 type hand rig
 
-func (h *hand) Commit(*partition.Log) { h.commits++ }
-func (h *hand) Drain(*partition.Log)  { h.drains++ }
-func (h *hand) Tidy(*partition.Log)   { h.tidies++ }
+func (h *hand) Commit(*partition.Log)         { h.commits++ }
+func (h *hand) Drain(*partition.Log)          { h.drains++ }
+func (h *hand) Settle(l *partition.Log) error { return l.SyncRound() }
+func (h *hand) Tidy(*partition.Log)           { h.tidies++ }
 
 // step ends every step of a test.
 func (r *rig) step() {

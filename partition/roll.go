@@ -2,7 +2,6 @@ package partition
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/varvelog/varve/record"
 	"github.com/varvelog/varve/retention"
@@ -47,7 +46,7 @@ func (w *writer) roll(b *record.Batch) error {
 // left to Tidy.
 func (l *Log) rollLocked(base record.Offset) error {
 	old := l.active
-	if old.Size() == 0 && old.Base() == base {
+	if old.Size() == 0 && old.Base() >= base { // above it, when a batch with a gap in front is on its way
 		return nil
 	}
 	s, err := segment.Create(l.env.FS, l.env.Files, l.dir, base, l.segmentOptions())
@@ -65,23 +64,15 @@ func (l *Log) rollLocked(base record.Offset) error {
 	return nil
 }
 
-// syncRolledLocked makes rolled segments durable, with their names. appendMu is
-// let go meanwhile; the active segment, which is empty, stays what it is.
-func (l *Log) syncRolledLocked() error {
-	rolled, names := slices.Clone(l.unfinished), l.names
-	l.appendMu.Unlock()
-	defer l.appendMu.Lock()
-	for _, s := range rolled {
-		if err := s.Sync(); err != nil && !segment.IsRemoved(err) {
-			l.fail(fmt.Errorf("%s: %w", s.Path(), err))
-			return l.Failed()
-		}
-	}
-	if err := l.syncNames(names); err != nil {
-		l.fail(err)
+// settleLocked makes everything appended so far durable. appendMu is let go
+// meanwhile; the active segment, which is empty, stays what it is.
+func (l *Log) settleLocked() error {
+	if !l.Unsynced() {
 		return l.Failed()
 	}
-	return nil
+	l.appendMu.Unlock()
+	defer l.appendMu.Lock()
+	return l.env.Journal.Settle(l)
 }
 
 func (l *Log) segmentOptions() segment.Options {

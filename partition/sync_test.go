@@ -32,7 +32,7 @@ func TestFailedSyncIsFinal(t *testing.T) {
 		"before a new segment":   {isLog, true, func(r *rig) { rollByAge(r); r.publish(1); r.sync() }},
 		"directory":              {isDir, false, func(r *rig) { rollByAge(r); r.publish(1); r.sync() }},
 		"directory, by the tidy": {isDir, false, func(r *rig) { rollByAge(r); r.publish(1); r.tidy(); r.sync() }},
-		"checkpoint":             {isLog, true, func(r *rig) { r.log.Snapshot(); r.collect(false) }},
+		"checkpoint":             {isLog, true, func(r *rig) { r.log.Snapshot(); r.sync() }},
 		"clean stop":             {isLog, true, func(r *rig) { r.log.Close(); r.collect(true) }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +169,9 @@ func TestAcknowledgedMeansTheNameToo(t *testing.T) {
 func TestReadersSeeOnlyDurableRecords(t *testing.T) {
 	for _, ack := range []partition.Level{partition.LevelDefault, partition.OS, partition.Interval, partition.Fsync} {
 		t.Run(fmt.Sprint(ack), func(t *testing.T) {
-			r := newRig(t, small(partition.Fsync), func(r *rig) { r.eager = false })
+			cfg := small(partition.Fsync)
+			cfg.SegmentBytes = 1 << 20
+			r := newRig(t, cfg, func(r *rig) { r.eager = false })
 			r.publish(2)
 			r.sync()
 			w := partition.NewWaiter()
@@ -214,7 +216,7 @@ func TestReadersSeeOnlyDurableRecords(t *testing.T) {
 				}
 			}
 			var reqs []*sent
-			for range 5 { // over a roll
+			for range 5 {
 				s := r.publish(3, func(a *partition.Append) { a.Ack = ack })
 				reqs = append(reqs, s)
 				if told := s.told && s.Err == nil; told != (ack == partition.OS || ack == partition.Interval) {
@@ -222,6 +224,7 @@ func TestReadersSeeOnlyDurableRecords(t *testing.T) {
 				}
 				hidden()
 			}
+			rollByAge(r)
 			r.tidy() // makes a rolled segment durable, and publishes nothing
 			hidden()
 			r.sync()
@@ -250,7 +253,7 @@ func TestReadersSeeOnlyDurableRecords(t *testing.T) {
 // change to fsync that fails makes nobody believe in it.
 func TestChangeOfLevelMovesTheEnd(t *testing.T) {
 	r := newRig(t, small(partition.Fsync), func(r *rig) { r.eager = false })
-	for range 5 {
+	for range 2 {
 		r.publish(1)
 	}
 	if r.log.End() != 0 {

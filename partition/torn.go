@@ -12,7 +12,7 @@ import (
 // isDamage tells damage from what a crash took, for a log that stops making sense
 // at an offset, in front of the segments that are left behind that place. It is
 // damage where the offset is known to have been on stable storage: by the last
-// checkpoint, or because a segment behind it was finished. Above those, on a topic
+// checkpoint or the journal, or because a segment behind it was finished. Above those, on a topic
 // that acknowledges before it syncs, what is behind the place is as uncertain as
 // the place itself: a crash takes a suffix. On a topic that syncs first, batches
 // in a later file say that everything before was durable: see writer.flush. Of a
@@ -20,7 +20,7 @@ import (
 // clean stop nothing is torn; where the checkpoint of it is there, what is behind its
 // end is none of ours.
 func (o *opening) isDamage(at record.Offset, behind []record.Offset) bool {
-	if at < o.known.Next || o.stopped && !o.clean {
+	if at < o.durable || o.stopped && !o.clean {
 		return true
 	}
 	for _, later := range behind {
@@ -80,7 +80,7 @@ func (o *opening) nextBase(base record.Offset, behind []record.Offset) record.Of
 	case base < o.known.Base:
 		return o.known.Base
 	}
-	return o.known.Next
+	return o.durable
 }
 
 // dropEmptyTail removes the last files while they hold no batch at all and are

@@ -182,7 +182,7 @@ func (w *writer) flush() {
 // behind a torn place but in the same file.
 func (w *writer) append() error {
 	if w.l.Config().Level == Fsync && w.seg.Size() == 0 {
-		if err := w.l.syncRolledLocked(); err != nil {
+		if err := w.l.settleLocked(); err != nil {
 			return err
 		}
 	}

@@ -306,3 +306,15 @@ func firstAtOrAfter(b *record.Batch, ts int64, from record.Offset, maxInflated i
 	}
 	return -1
 }
+
+// ReadRaw reads bytes of the log file as they stand there, unchecked: for a copy of
+// what the appender has just written.
+func (s *Segment) ReadRaw(buf []byte, pos record.Pos) error {
+	h, err := s.pin()
+	if err != nil {
+		return err
+	}
+	defer h.unpin()
+	_, err = h.file.ReadAt(buf, int64(pos))
+	return err
+}

@@ -44,9 +44,13 @@ func create(fsys vfs.FS, name string, head fileHead) (*file, error) {
 	if err == nil {
 		err = fsys.SyncDir(path.Dir(name))
 	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		c.f = nil
+		err = c.open(fsys) // by its name, for messages
+	}
 	if err != nil {
 		fsys.Remove(name + tmpSuffix)
-		return nil, errors.Join(err, f.Close())
+		return nil, err
 	}
 	return c, nil
 }

@@ -44,7 +44,7 @@ const (
 
 // A frame, at a multiple of 8.
 //
-//	 0  4  CRC-32C of bytes 4 to 55, seeded
+//	 0  4  CRC-32C of bytes 4 to 63, seeded
 //	 4  1  kind
 //	 5  3  reserved, 0
 //	 8  4  bytes of payload
@@ -54,8 +54,11 @@ const (
 //	36  4  reserved, 0
 //	40  8  base offset of the segment
 //	48  8  position in the segment
-//	56     payload, padded to a multiple of 8
-const frameHeader = 56
+//	56  8  next offset: the one behind the last of the range
+//	64     payload, padded to a multiple of 8
+//
+// The payload of a Direct frame is the length of the range (8).
+const frameHeader = 64
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -65,7 +68,7 @@ type Kind uint8
 const (
 	// Data: the payload stands at Pos of the segment.
 	Data Kind = 1
-	// Direct: Length bytes at Pos of the segment were synced there, and have Sum.
+	// Direct: Length bytes at Pos of the segment were synced there.
 	Direct Kind = 2
 )
 
@@ -75,29 +78,24 @@ type Log struct {
 	Partition int32
 }
 
-// Frame is one range of one segment that a round makes durable.
+// Frame is one range of one segment that a round makes durable: whole batches.
 type Frame struct {
 	Kind    Kind
 	Log     Log
 	Base    record.Offset // of the segment
 	Pos     record.Pos    // in its log file
+	Next    record.Offset // behind the last one in the range
 	Length  int64         // bytes of the range
 	Payload []byte        // Data: the bytes; nil when read back and they do not check
-	Sum     uint32        // Direct: CRC-32C of the bytes
 }
 
-// NewData is a frame that carries the bytes of its range.
-func NewData(log Log, base record.Offset, pos record.Pos, payload []byte) Frame {
-	return Frame{Kind: Data, Log: log, Base: base, Pos: pos, Length: int64(len(payload)), Payload: payload}
-}
+// DirectPayload is the length of the payload of a Direct frame.
+const DirectPayload = 8
 
-// directPayload is the payload of a Direct frame: length (8), checksum (4), 0 (4).
-const directPayload = 16
-
-// size is what the frame takes in a round.
-func (f *Frame) size() int64 {
+// Size is what the frame takes in a round.
+func (f *Frame) Size() int64 {
 	if f.Kind == Direct {
-		return FrameBytes(directPayload)
+		return FrameBytes(DirectPayload)
 	}
 	return FrameBytes(f.Length)
 }
@@ -203,8 +201,6 @@ func appendFrame(b []byte, f *Frame, id uint64, start int64) []byte {
 	b = append(b, make([]byte, frameHeader)...)
 	if f.Kind == Direct {
 		b = be.AppendUint64(b, uint64(f.Length))
-		b = be.AppendUint32(b, f.Sum)
-		b = be.AppendUint32(b, 0)
 	} else {
 		b = append(b, f.Payload...)
 	}
@@ -217,6 +213,7 @@ func appendFrame(b []byte, f *Frame, id uint64, start int64) []byte {
 	be.PutUint32(h[32:], uint32(f.Log.Partition))
 	be.PutUint64(h[40:], uint64(f.Base))
 	be.PutUint64(h[48:], uint64(f.Pos))
+	be.PutUint64(h[56:], uint64(f.Next))
 	be.PutUint32(h, sum(id, pos, h[4:frameHeader]))
 	for len(b)%8 != 0 {
 		b = append(b, 0)
@@ -238,8 +235,9 @@ func decodeFrame(b []byte, id uint64, pos int64) (f Frame, size int64, whole boo
 		Log:  Log{Topic: [16]byte(b[16:32]), Partition: int32(be.Uint32(b[32:]))},
 		Base: record.Offset(be.Uint64(b[40:])),
 		Pos:  record.Pos(be.Uint64(b[48:])),
+		Next: record.Offset(be.Uint64(b[56:])),
 	}
-	if f.Base < 0 || f.Pos < 0 || f.Log.Partition < 0 {
+	if f.Base < 0 || f.Pos < 0 || f.Next < f.Base || f.Log.Partition < 0 {
 		return Frame{}, 0, false
 	}
 	size = FrameBytes(n)
@@ -249,9 +247,9 @@ func decodeFrame(b []byte, id uint64, pos int64) (f Frame, size int64, whole boo
 		if f.Length = n; whole {
 			f.Payload = b[frameHeader : frameHeader+n]
 		}
-	case f.Kind == Direct && n == directPayload:
+	case f.Kind == Direct && n == DirectPayload:
 		if whole {
-			f.Length, f.Sum = int64(be.Uint64(b[frameHeader:])), be.Uint32(b[frameHeader+8:])
+			f.Length = int64(be.Uint64(b[frameHeader:]))
 			whole = f.Length >= 0
 		}
 	default:

@@ -109,7 +109,7 @@ func (j *Journal) Write(frames []Frame) (round uint64, err error) {
 	}
 	bytes := int64(roundHeader)
 	for i := range frames {
-		bytes += frames[i].size()
+		bytes += frames[i].Size()
 	}
 	if j.cur == nil || j.cur.pos+align(bytes, page) > j.cur.head.size {
 		if err := j.change(); err != nil {
@@ -271,14 +271,19 @@ func (j *Journal) thinLocked(n int) error {
 	return errors.Join(errs...)
 }
 
-// Retire has nothing of what was read or written so far read again: it is safe
-// elsewhere. That is durable when it returns. Nothing may be written meanwhile.
-func (j *Journal) Retire() error {
+// Retire has nothing in files that end with a round up to and including round read
+// again: it is safe elsewhere. That is durable when it returns. Nothing may be
+// written meanwhile.
+func (j *Journal) Retire(round uint64) error {
 	j.settle()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for len(j.live) > 0 {
-		c := j.live[0]
+	var kept []*file
+	for _, c := range j.live {
+		if c.last > round {
+			kept = append(kept, c)
+			continue
+		}
 		err := c.open(j.fs)
 		if err == nil {
 			j.number++
@@ -287,10 +292,11 @@ func (j *Journal) Retire() error {
 		if err != nil {
 			return fmt.Errorf("journal %s: %w", j.fs.Path(c.name), err)
 		}
-		j.live = j.live[1:]
-		j.spares = append(j.spares, c)
+		if j.spares = append(j.spares, c); c == j.cur {
+			j.cur = nil
+		}
 	}
-	j.cur = nil
+	j.live = kept
 	return j.thinLocked(spareFiles)
 }
 

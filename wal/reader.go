@@ -24,8 +24,8 @@ type Old struct {
 	Damaged []error
 }
 
-// Rounds says whether there is any round.
-func (o *Old) Rounds() bool { return o.round > 0 }
+// Round is the last round there is; 0: none.
+func (o *Old) Round() uint64 { return o.round }
 
 // Round is one round that was read back.
 type Round struct {
@@ -47,6 +47,21 @@ type Round struct {
 // A round of which the header does not check is told from none at all by a later
 // round: its frames are found one by one then.
 func Read(fsys vfs.FS, dir string, visit func(Round) error) (*Old, error) {
+	old, err := List(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	r := reading{fs: fsys, visit: visit, old: old}
+	for _, f := range old.files {
+		if err := r.file(f); err != nil {
+			return nil, err
+		}
+	}
+	return old, r.flush(true)
+}
+
+// List is Read for who knows that the rounds, if any, are not needed.
+func List(fsys vfs.FS, dir string) (*Old, error) {
 	old := &Old{}
 	entries, err := fsys.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -61,13 +76,7 @@ func Read(fsys vfs.FS, dir string, visit func(Round) error) (*Old, error) {
 		}
 	}
 	slices.SortFunc(old.files, func(a, b *file) int { return cmp.Compare(a.head.number, b.head.number) })
-	r := reading{fs: fsys, visit: visit, old: old}
-	for _, f := range old.files {
-		if err := r.file(f); err != nil {
-			return nil, err
-		}
-	}
-	return old, r.flush(true)
+	return old, nil
 }
 
 // take adds a file of the directory, if it is one of the journal's. One of which

@@ -1,0 +1,143 @@
+package partition
+
+import (
+	"fmt"
+
+	"github.com/varvelog/varve/record"
+	"github.com/varvelog/varve/segment"
+)
+
+// Round is what one round makes durable of a log: everything that was appended
+// when it began. Appends go on meanwhile and are the next round's. One at a time is
+// under way, from BeginRound to End; either the journal writes the bytes of its
+// ranges down, or Sync has the segment files take them to the disk.
+type Round struct {
+	Ranges []Range // bytes that were not durable before, in order
+	Next   record.Offset
+
+	l        *Log
+	names    int64
+	segments []*segment.Segment // in order: the durable end is a contiguous one
+	ends     []record.Pos
+}
+
+// Range is a piece of a segment.
+type Range struct {
+	Base     record.Offset // of the segment
+	From, To record.Pos
+	seg      *segment.Segment
+}
+
+// Read reads the range as it stands in the file. Nothing is checked: the bytes are
+// the appender's, and whoever replays them finds out.
+func (g *Range) Read(buf []byte) error { return g.seg.ReadRaw(buf[:g.To-g.From], g.From) }
+
+// place is a byte of the log: everything in front of it is durable.
+type place struct {
+	base record.Offset
+	pos  record.Pos
+}
+
+// BeginRound begins a round. It returns nil where there is nothing to do: the log
+// has failed or is gone, and who waits was told; or another round is under way,
+// and Commit is called again when that has ended.
+func (l *Log) BeginRound() *Round {
+	l.roundWanted.Store(true)
+	if !l.syncMu.TryLock() {
+		return nil
+	}
+	r, _ := l.beginLocked()
+	return r
+}
+
+// beginLocked begins a round under syncMu, which the end of the round unlocks.
+func (l *Log) beginLocked() (*Round, error) {
+	l.roundWanted.Store(false)
+	err := l.Failed()
+	if err == nil && l.gone.Load() {
+		err = ErrClosed
+	}
+	if err != nil {
+		l.endLocked()
+		l.acks.fail(err)
+		l.durables.wake()
+		return nil, err
+	}
+	r := &Round{l: l}
+	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
+	r.Next, r.names = l.LogEnd(), l.names
+	for _, s := range l.unfinished {
+		r.add(s)
+	}
+	r.add(l.active)
+	return r, nil
+}
+
+func (r *Round) add(s *segment.Segment) {
+	size := s.Size()
+	r.segments, r.ends = append(r.segments, s), append(r.ends, size)
+	g := Range{Base: s.Base(), To: size, seg: s}
+	switch held := r.l.held; {
+	case s.Base() < held.base:
+		return
+	case s.Base() == held.base:
+		g.From = held.pos
+	}
+	if g.From < g.To {
+		r.Ranges = append(r.Ranges, g)
+	}
+}
+
+// Bytes is the length of all ranges.
+func (r *Round) Bytes() int64 {
+	var n int64
+	for _, g := range r.Ranges {
+		n += int64(g.To - g.From)
+	}
+	return n
+}
+
+// Sync has the files take the round to the disk: rolled segments, the active one,
+// and the names of new files. It is what a round costs without the journal.
+func (r *Round) Sync() error {
+	for _, s := range r.segments {
+		if err := s.Sync(); err != nil && !segment.IsRemoved(err) {
+			return fmt.Errorf("%s: %w", s.Path(), err)
+		}
+	}
+	return r.l.syncNames(r.names)
+}
+
+// End ends the round. Without an error the durable end rises, readers of a topic of
+// level fsync see it, and appends that wait are acknowledged. With one the log is
+// read-only from then on: a round is not tried again.
+func (r *Round) End(err error) {
+	l := r.l
+	if err != nil {
+		l.fail(err)
+		l.endLocked()
+		l.acks.fail(l.Failed())
+		l.durables.wake()
+		return
+	}
+	for i, s := range r.segments {
+		s.Show(r.ends[i])
+	}
+	last := len(r.segments) - 1
+	l.held = place{r.segments[last].Base(), r.ends[last]}
+	raise(&l.durable, int64(r.Next))
+	l.publish(r.Next)
+	l.stats.syncRounds.Add(1)
+	l.endLocked()
+	l.acks.reached(r.Next)
+	l.durables.wake()
+}
+
+// endLocked unlocks syncMu, and asks for the round that could not begin meanwhile.
+func (l *Log) endLocked() {
+	l.syncMu.Unlock()
+	if l.roundWanted.Swap(false) {
+		l.env.Journal.Commit(l)
+	}
+}

@@ -1,0 +1,198 @@
+package varve
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"github.com/varvelog/varve/partition"
+	"github.com/varvelog/varve/wal"
+)
+
+// maxPending bounds what a replay holds in memory before it writes.
+const maxPending = 16 << 20
+
+// replay puts back what the journal has into the files of the logs, before they are
+// opened.
+type replay struct {
+	e      *Engine
+	topics map[uuid.UUID]*Topic
+	logs   map[wal.Log]*partition.Replay
+	failed map[wal.Log]bool // cannot be opened
+
+	pending int
+	frames  int
+}
+
+func (e *Engine) newReplay() *replay {
+	r := &replay{e: e, topics: make(map[uuid.UUID]*Topic), logs: make(map[wal.Log]*partition.Replay), failed: make(map[wal.Log]bool)}
+	for _, t := range e.topics {
+		r.topics[t.id] = t
+	}
+	return r
+}
+
+// visit takes in one round.
+func (r *replay) visit(round wal.Round) error {
+	if round.Damaged != "" && !round.Last {
+		r.e.log.Error("journal is damaged", "path", round.Path, "position", round.Pos, "round", round.Number, "reason", round.Damaged)
+	}
+	for i := range round.Frames {
+		f := &round.Frames[i]
+		log := r.log(f.Log)
+		if log == nil || !r.isNew(round.Number, f.Log) {
+			continue
+		}
+		if !round.Last {
+			log.Durable(f.Next)
+		}
+		if f.Kind != wal.Data {
+			continue
+		}
+		before := log.Pending()
+		if err := log.Data(f.Base, f.Pos, f.Payload, f.Next); err != nil {
+			return err
+		}
+		r.frames++
+		if r.pending += log.Pending() - before; r.pending > maxPending {
+			if err := r.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isNew says that a round is not covered by the checkpoint of a log. One whose header
+// is lost counts as new: to put back what is there does no harm.
+func (r *replay) isNew(round uint64, key wal.Log) bool {
+	return round == 0 || round > r.e.checkpoint.logs[key].round
+}
+
+// log is the replay of one log; nil for one that is gone, or that cannot be opened.
+func (r *replay) log(key wal.Log) *partition.Replay {
+	if log, ok := r.logs[key]; ok {
+		return log
+	}
+	t := r.topics[uuid.UUID(key.Topic)]
+	var log *partition.Replay
+	var err error
+	if t != nil && int(key.Partition) < t.body.Partitions {
+		if log, err = partition.NewReplay(r.e.fs, t.partitionDir(int(key.Partition))); err != nil {
+			log = nil
+		}
+	}
+	r.logs[key] = log
+	return log
+}
+
+// flush writes what is pending.
+func (r *replay) flush() error {
+	for _, log := range r.logs {
+		if log == nil {
+			continue
+		}
+		if err := log.Flush(); err != nil {
+			return err
+		}
+	}
+	r.pending = 0
+	return nil
+}
+
+// of is the replay of a partition, nil where there is none.
+func (r *replay) of(t *Topic, i int) *partition.Replay {
+	if r == nil {
+		return nil
+	}
+	return r.logs[wal.Log{Topic: t.id, Partition: int32(i)}]
+}
+
+// openJournal reads the journal that the last engine left, has everything in it that
+// the logs' files may lack put back, and makes ready to write another.
+func (e *Engine) openJournal(stop partition.Stop) (*wal.Old, *replay, error) {
+	if err := makeJournalDir(e.fs); err != nil {
+		return nil, nil, err
+	}
+	if stop == partition.Clean {
+		old, err := wal.List(e.fs, journalDir)
+		return old, nil, err
+	}
+	r := e.newReplay()
+	old, err := wal.Read(e.fs, journalDir, r.visit)
+	if err == nil {
+		err = r.flush()
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("replay the journal: %w", err)
+	}
+	for _, damaged := range old.Damaged {
+		e.log.Error("journal file cannot be read: what it alone had is lost", "err", damaged)
+	}
+	if r.frames > 0 {
+		e.log.Info("replayed the journal", "frames", r.frames, "logs", len(r.logs))
+	}
+	return old, r, nil
+}
+
+// retireJournal has nothing of the old journal read again, once the logs are open
+// and have on the disk what it had. What belongs to a topic or a partition that
+// cannot be opened now is carried over.
+func (e *Engine) retireJournal(old *wal.Old, r *replay) error {
+	lost := e.unopened()
+	e.journal.floor.Store(old.Round())
+	if len(lost) > 0 || e.anyBroken() {
+		_, err := wal.Read(e.fs, journalDir, func(round wal.Round) error {
+			if round.Number > old.Round() {
+				return nil // carried over just now
+			}
+			var keep []wal.Frame
+			for _, f := range round.Frames {
+				key := f.Log
+				if (lost[key] || r.topics[uuid.UUID(key.Topic)] == nil && e.anyBroken()) && r.isNew(round.Number, f.Log) && (f.Kind == wal.Direct || f.Payload != nil) {
+					keep = append(keep, f)
+				}
+			}
+			return e.journal.carry(keep)
+		})
+		if err != nil {
+			return fmt.Errorf("carry over the journal of what cannot be opened: %w", err)
+		}
+	}
+	return e.journal.wal.Retire(old.Round())
+}
+
+// carry writes frames in rounds of their own.
+func (j *journal) carry(frames []wal.Frame) error {
+	for len(frames) > 0 {
+		n, size := 0, int64(0)
+		for n < len(frames) {
+			if size += frames[n].Size(); size > j.wal.MaxRound() && n > 0 {
+				break
+			}
+			n++
+		}
+		if _, err := j.wal.Write(frames[:n]); err != nil {
+			return err
+		}
+		j.unmarked = true
+		frames = frames[n:]
+	}
+	return nil
+}
+
+// unopened are the partitions that could not be opened.
+func (e *Engine) unopened() map[logKey]bool {
+	lost := make(map[logKey]bool)
+	for _, t := range e.Topics() {
+		for _, p := range t.parts() {
+			if p.log == nil {
+				lost[logKey{Topic: t.id, Partition: p.index}] = true
+			}
+		}
+	}
+	return lost
+}
+
+func (t *Topic) partitionDir(i int) string { return topicDir(t.name) + "/" + strconv.Itoa(i) }
