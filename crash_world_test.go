@@ -319,7 +319,7 @@ func restart(w *world) {
 }
 
 // idle lets the janitor work, with its checkpoint.
-func idle(w *world) { time.Sleep(1500 * time.Millisecond) }
+func idle(w *world) { time.Sleep(6 * time.Second) }
 
 func (w *world) topic(name string) *varve.Topic {
 	t, err := w.engine.Topic(name)

@@ -17,22 +17,31 @@
 //	+--------+-----------------+--------+----------------------------
 //	0        4096              12288    16384
 //
-// Every checksum is seeded with the id of the file and the position it stands at.
-// So zeros do not parse, nor do rounds of an earlier life of a file that is used
-// again, for it gets another id, nor pages that were written to a wrong place; and
-// since no frame depends on the one before it, a flipped bit takes one frame.
+// Every checksum of a round is seeded with the id of the file and the position it
+// stands at. So zeros do not parse, nor do rounds of an earlier life of a file that is
+// used again, for it gets another id, nor pages that were written to a wrong place; and
+// since no frame depends on the one before it, a flipped bit takes one frame. The id
+// stands in the header, which is there twice. docs/format/journal.md has every byte.
 //
 // # What tells torn from damaged
 //
 // A round is written after the round before it was synced. So where round 43
 // parses, rounds up to 42 were on stable storage, and whatever is wrong with them
-// is damage. Only the last round may be unfinished. An idle engine writes an empty
-// round, the closing mark, which says so of the last round that had something in it.
+// is damage. Only the last round may be unfinished. Its caller writes an empty round,
+// the closing mark, when there is nothing else to write: it says so of the last round
+// that had something in it.
+//
+// # Room
+//
+// Files are released when their caller says that their rounds are safe elsewhere, and
+// used again. Where all are needed a new one is made, of twice the size of the last, as
+// long as there is room on the disk and within [Options]; where there is none, a round is
+// refused with [ErrFull] and nothing has happened.
 //
 // # Concurrency
 //
-// One goroutine writes; a second one, the journal's own, prepares the next file.
-// Round, Bytes and Release may be called by any.
+// One goroutine at a time writes, retires and closes; a second one, the journal's own,
+// prepares the next file. Round, Bytes, MaxRound and Release may be called by any.
 //
 // # What it does not do
 //
