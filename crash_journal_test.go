@@ -180,3 +180,234 @@ func TestFlipsBehindTheMarkAreNoTornEnd(t *testing.T) {
 		}
 	})
 }
+
+// lost is what a power cut leaves that takes everything that was not synced.
+func lost(disk *vfs.Mem) *vfs.Mem { return disk.Crash(vfs.CrashOptions{Names: vfs.NamesKept}) }
+
+func mustTopic(t testing.TB, e *varve.Engine, name string) *varve.Topic {
+	t.Helper()
+	topic, err := e.EnsureTopic(name, varve.TopicConfig{Config: config("retention.ms=-1")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return topic
+}
+
+// fill publishes n records one by one, each acknowledged, and returns their values.
+func fill(t testing.TB, topic *varve.Topic, what string, n int) []string {
+	t.Helper()
+	var all []string
+	for i := range n {
+		value := fmt.Sprintf("%s %d %s", what, i, strings.Repeat("x", 100))
+		if _, err := topic.Publish(context.Background(), text("%s", value)); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, value)
+	}
+	return all
+}
+
+// checkValues opens an engine on a disk and holds topics against what they must hold.
+func checkValues(t testing.TB, disk *vfs.Mem, want map[string][]string) *logLines {
+	t.Helper()
+	e, logged := openOn(t, disk)
+	defer mustClose(t, e)
+	for name, values := range want {
+		topic, err := e.Topic(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, _ := topic.Partition(0)
+		if err := p.Err(); err != nil {
+			t.Fatal(err)
+		}
+		if got := valuesOf(t, p); !slices.Equal(got, values) {
+			t.Errorf("topic %s has %d records, expected %d\n%s", name, len(got), len(values), logged.buf.String())
+		}
+	}
+	return logged
+}
+
+// A journal that is full, because no checkpoint can be written, costs speed and
+// nothing else: the files of the logs take over.
+func TestFullJournalFallsBackToTheFiles(t *testing.T) {
+	disk := vfs.NewMem()
+	e, _ := openOn(t, vfs.NewFaulty(disk, func(op vfs.Op) vfs.Fault {
+		if op.Kind == vfs.OpWrite && strings.HasPrefix(op.Name, "checkpoint") {
+			return vfs.Fault{Err: syscall.EIO}
+		}
+		return vfs.Fault{}
+	}))
+	topic := mustTopic(t, e, "t")
+	want := fill(t, topic, "record", 200) // of a page in the journal each
+	left := lost(disk)
+	size := 0
+	for _, name := range left.Files() {
+		if strings.HasPrefix(name, "wal/") {
+			data, err := left.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			size += len(data)
+		}
+	}
+	if size > smallJournal || size < smallJournal/2 {
+		t.Errorf("the journal has %d bytes", size)
+	}
+	mustClose(t, e)
+	checkValues(t, left, map[string][]string{"t": want})
+}
+
+// A sync of the journal that failed is final for whatever is to be made durable by
+// it, until the next start. What was acknowledged is there, then and before.
+func TestFailedJournalIsFinal(t *testing.T) {
+	for _, dropped := range []bool{false, true} {
+		disk := vfs.NewMem()
+		var armed atomic.Bool
+		e, _ := openOn(t, vfs.NewFaulty(disk, func(op vfs.Op) vfs.Fault {
+			if op.Kind == vfs.OpSync && strings.HasSuffix(op.Name, ".wal") && armed.CompareAndSwap(true, false) {
+				return vfs.Fault{Err: syscall.EIO, DropOnSyncFail: dropped}
+			}
+			return vfs.Fault{}
+		}))
+		a, b := mustTopic(t, e, "a"), mustTopic(t, e, "b")
+		weak, err := e.CreateTopic("weak", varve.TopicConfig{Config: config("durability=os", "retention.ms=-1")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantA, wantB := fill(t, a, "a", 3), fill(t, b, "b", 3)
+		armed.Store(true)
+		var maybe *varve.MaybeStoredError
+		for i, topic := range []*varve.Topic{a, a, b, b} {
+			_, err := topic.Publish(context.Background(), text("lost"))
+			if !errors.Is(err, varve.ErrReadOnly) || !errors.Is(err, syscall.EIO) {
+				t.Errorf("publish %d after the failure: %v", i, err)
+			}
+			if first := i%2 == 0; errors.As(err, &maybe) != first {
+				t.Errorf("publish %d: may it be stored: %v", i, err)
+			}
+		}
+		for _, topic := range []*varve.Topic{a, b} {
+			p, _ := topic.Partition(0)
+			if got := valuesOf(t, p); len(got) != 3 {
+				t.Errorf("%s has %d records for readers", topic.Name(), len(got))
+			}
+		}
+		fill(t, weak, "weak", 2)
+		left := lost(disk)
+		e.Close()
+		e, logged := openOn(t, left)
+		for name, want := range map[string][]string{"a": wantA, "b": wantB} {
+			topic, err := e.Topic(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, _ := topic.Partition(0)
+			if got := valuesOf(t, p); len(got) < 3 || !slices.Equal(got[:3], want) {
+				t.Errorf("after a start %s has %q\n%s", name, got, logged.buf.String())
+			}
+			fill(t, topic, "goes on", 2)
+		}
+		mustClose(t, e)
+	}
+}
+
+// A file of the journal that cannot be read at all is set aside and told of; what the
+// logs have is served, and the next start says nothing.
+func TestUnreadableJournalFileIsSetAside(t *testing.T) {
+	disk := vfs.NewMem()
+	e, _ := openOn(t, disk)
+	want := fill(t, mustTopic(t, e, "t"), "record", 5)
+	left := disk.Clone()
+	mustClose(t, e)
+	data, err := left.ReadFile("wal/0000000001.wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(data, make([]byte, 4096))
+	if err := left.WriteFile("wal/0000000001.wal", data); err != nil {
+		t.Fatal(err)
+	}
+	logged := checkValues(t, left, map[string][]string{"t": want})
+	if logged.first("a part of the journal is missing") == "" {
+		t.Errorf("nothing was said:\n%s", logged.buf.String())
+	}
+	if kept, err := left.ReadFile("wal/0000000001.wal.damaged"); err != nil || len(kept) != len(data) {
+		t.Errorf("%d bytes are kept, %v", len(kept), err)
+	}
+	logged = checkValues(t, left, map[string][]string{"t": want})
+	if said := logged.first("a part of the journal is missing"); said != "" {
+		t.Errorf("said again: %s", said)
+	}
+}
+
+// What the journal has of a topic that cannot be opened is kept until it can,
+// whatever happens to the others meanwhile.
+func TestJournalOfABrokenTopicIsKept(t *testing.T) {
+	disk := vfs.NewMem()
+	e, _ := openOn(t, disk)
+	wantA := fill(t, mustTopic(t, e, "a"), "a", 5)
+	wantB := fill(t, mustTopic(t, e, "b"), "b", 5)
+	left := lost(disk)
+	mustClose(t, e)
+	good, err := left.ReadFile("topics/b/topic.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"topics/b/topic.json", "topics/b/topic.json.copy"} {
+		if err := left.WriteFile(name, []byte("garbage")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for round := range 3 {
+		e, _ := openOn(t, left)
+		if _, err := e.Topic("b"); err == nil {
+			t.Fatal("topic b can be opened")
+		}
+		a, err := e.Topic("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantA = append(wantA, fill(t, a, fmt.Sprint("more", round), 100)...) // more than one file of the journal
+		next := lost(left)
+		if round == 1 {
+			mustClose(t, e)
+			next = lost(left)
+		} else {
+			mustClose(t, e)
+		}
+		left = next
+	}
+	for _, name := range []string{"topics/b/topic.json", "topics/b/topic.json.copy"} {
+		if err := left.WriteFile(name, good); err != nil {
+			t.Fatal(err)
+		}
+	}
+	checkValues(t, left, map[string][]string{"a": wantA, "b": wantB})
+}
+
+// A log that is left out of the checkpoints, because the disk failed it, keeps what
+// the journal has of it.
+func TestJournalOfAFailedLogIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := vfs.NewMem()
+		e, _ := openOn(t, vfs.NewFaulty(disk, func(op vfs.Op) vfs.Fault {
+			if op.Kind == vfs.OpSync && strings.HasPrefix(op.Name, "topics/a/0/") && strings.HasSuffix(op.Name, ".log") {
+				return vfs.Fault{Err: syscall.EIO, DropOnSyncFail: true}
+			}
+			return vfs.Fault{}
+		}))
+		a, b := mustTopic(t, e, "a"), mustTopic(t, e, "b")
+		wantA, wantB := fill(t, a, "a", 5), fill(t, b, "b", 5)
+		for range 8 {
+			time.Sleep(10 * time.Second) // a checkpoint, which fails log a
+			wantB = append(wantB, fill(t, b, "more", 20)...)
+		}
+		if _, err := a.Publish(context.Background(), text("x")); !errors.Is(err, varve.ErrReadOnly) {
+			t.Errorf("publish to the failed log: %v", err)
+		}
+		left := lost(disk)
+		e.Close()
+		checkValues(t, left, map[string][]string{"a": wantA, "b": wantB})
+	})
+}

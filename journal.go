@@ -147,8 +147,8 @@ func (j *journal) mark() {
 	if !j.unmarked {
 		return
 	}
-	j.unmarked = false
-	if _, err := j.wal.Write(nil); err != nil && !errors.Is(err, wal.ErrFull) {
+	_, err := j.wal.Write(nil)
+	if j.unmarked = errors.Is(err, wal.ErrFull); err != nil && !j.unmarked {
 		j.log.Error("journal has failed: publishes of level fsync fail until the engine is opened again", "err", err)
 	}
 }
@@ -232,8 +232,8 @@ func (g *group) data(t *task) {
 
 // direct enters that the files of a round have taken it to the disk.
 func (g *group) direct(t *task) {
-	g.reserve(int64(len(t.round.Ranges)) * wal.FrameBytes(wal.DirectPayload))
-	for i := range t.round.Ranges {
+	for i := range t.round.Ranges { // as many as there are segments: more than one round, maybe
+		g.reserve(wal.FrameBytes(wal.DirectPayload))
 		g.frames = append(g.frames, frame(t, i, wal.Direct))
 	}
 	g.tasks = append(g.tasks, t)
@@ -252,9 +252,9 @@ func frame(t *task, i int, kind wal.Kind) wal.Frame {
 
 // write writes the round and ends those of the logs.
 func (g *group) write() {
-	if len(g.tasks) > 0 {
+	if len(g.frames) > 0 {
 		_, err := g.j.wal.Write(g.frames)
-		g.j.unmarked = err == nil
+		g.j.unmarked = g.j.unmarked || err == nil
 		if errors.Is(err, wal.ErrFull) {
 			for _, t := range g.carry {
 				t.plain = true

@@ -10,6 +10,9 @@ import (
 	"github.com/varvelog/varve/wal"
 )
 
+// damagedSuffix is added to the name of a journal file that cannot be read.
+const damagedSuffix = ".damaged"
+
 // maxPending bounds what a replay holds in memory before it writes.
 const maxPending = 16 << 20
 
@@ -19,14 +22,14 @@ type replay struct {
 	e      *Engine
 	topics map[uuid.UUID]*Topic
 	logs   map[wal.Log]*partition.Replay
-	failed map[wal.Log]bool // cannot be opened
+	failed map[wal.Log]error // into whose files nothing could be put back
 
 	pending int
 	frames  int
 }
 
 func (e *Engine) newReplay() *replay {
-	r := &replay{e: e, topics: make(map[uuid.UUID]*Topic), logs: make(map[wal.Log]*partition.Replay), failed: make(map[wal.Log]bool)}
+	r := &replay{e: e, topics: make(map[uuid.UUID]*Topic), logs: make(map[wal.Log]*partition.Replay), failed: make(map[wal.Log]error)}
 	for _, t := range e.topics {
 		r.topics[t.id] = t
 	}
@@ -52,22 +55,27 @@ func (r *replay) visit(round wal.Round) error {
 		}
 		before := log.Pending()
 		if err := log.Data(f.Base, f.Pos, f.Payload, f.Next); err != nil {
-			return err
+			r.fail(f.Log, err)
+			continue
 		}
 		r.frames++
 		if r.pending += log.Pending() - before; r.pending > maxPending {
-			if err := r.flush(); err != nil {
-				return err
-			}
+			r.flush()
 		}
 	}
 	return nil
 }
 
+// fail gives up on a log: it is not opened, and the journal keeps what it has of it.
+func (r *replay) fail(key wal.Log, err error) {
+	r.logs[key] = nil
+	r.failed[key] = fmt.Errorf("put back what the journal has: %w", err)
+}
+
 // isNew says that a round is not covered by the checkpoint of a log. One whose header
 // is lost counts as new: to put back what is there does no harm.
 func (r *replay) isNew(round uint64, key wal.Log) bool {
-	return round == 0 || round > r.e.checkpoint.logs[key].round
+	return round == 0 || round > r.e.checkpoint.Logs[key].Round
 }
 
 // log is the replay of one log; nil for one that is gone, or that cannot be opened.
@@ -80,7 +88,8 @@ func (r *replay) log(key wal.Log) *partition.Replay {
 	var err error
 	if t != nil && int(key.Partition) < t.body.Partitions {
 		if log, err = partition.NewReplay(r.e.fs, t.partitionDir(int(key.Partition))); err != nil {
-			log = nil
+			r.fail(key, err)
+			return nil
 		}
 	}
 	r.logs[key] = log
@@ -88,25 +97,24 @@ func (r *replay) log(key wal.Log) *partition.Replay {
 }
 
 // flush writes what is pending.
-func (r *replay) flush() error {
-	for _, log := range r.logs {
+func (r *replay) flush() {
+	for key, log := range r.logs {
 		if log == nil {
 			continue
 		}
 		if err := log.Flush(); err != nil {
-			return err
+			r.fail(key, err)
 		}
 	}
 	r.pending = 0
-	return nil
 }
 
-// of is the replay of a partition, nil where there is none.
-func (r *replay) of(t *Topic, i int) *partition.Replay {
+// of is the replay of a log, nil where there is none; an error where it failed.
+func (r *replay) of(key wal.Log) (*partition.Replay, error) {
 	if r == nil {
-		return nil
+		return nil, nil
 	}
-	return r.logs[wal.Log{Topic: t.id, Partition: int32(i)}]
+	return r.logs[key], r.failed[key]
 }
 
 // openJournal reads the journal that the last engine left, has everything in it that
@@ -115,20 +123,26 @@ func (e *Engine) openJournal(stop partition.Stop) (*wal.Old, *replay, error) {
 	if err := makeJournalDir(e.fs); err != nil {
 		return nil, nil, err
 	}
+	if err := e.nameStrays(journalDir, inJournal); err != nil {
+		return nil, nil, err
+	}
 	if stop == partition.Clean {
 		old, err := wal.List(e.fs, journalDir)
 		return old, nil, err
 	}
 	r := e.newReplay()
 	old, err := wal.Read(e.fs, journalDir, r.visit)
-	if err == nil {
-		err = r.flush()
-	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("replay the journal: %w", err)
 	}
+	r.flush()
 	for _, damaged := range old.Damaged {
-		e.log.Error("journal file cannot be read: what it alone had is lost", "err", damaged)
+		e.log.Error("a part of the journal is missing: what it alone had is lost", "err", damaged)
+	}
+	for _, name := range old.Unreadable { // kept for who may know more of it
+		if err := e.fs.Rename(name, name+damagedSuffix); err != nil {
+			return nil, nil, err
+		}
 	}
 	if r.frames > 0 {
 		e.log.Info("replayed the journal", "frames", r.frames, "logs", len(r.logs))
@@ -149,13 +163,16 @@ func (e *Engine) retireJournal(old *wal.Old, r *replay) error {
 			}
 			var keep []wal.Frame
 			for _, f := range round.Frames {
-				key := f.Log
-				if (lost[key] || r.topics[uuid.UUID(key.Topic)] == nil && e.anyBroken()) && r.isNew(round.Number, f.Log) && (f.Kind == wal.Direct || f.Payload != nil) {
+				mayBe := lost[f.Log] || r.topics[uuid.UUID(f.Log.Topic)] == nil && e.anyBroken()
+				if mayBe && r.isNew(round.Number, f.Log) && (f.Kind == wal.Direct || f.Payload != nil) {
 					keep = append(keep, f)
 				}
 			}
 			return e.journal.carry(keep)
 		})
+		if err == nil {
+			_, err = e.journal.wal.Write(nil) // the mark behind them
+		}
 		if err != nil {
 			return fmt.Errorf("carry over the journal of what cannot be opened: %w", err)
 		}
@@ -176,7 +193,6 @@ func (j *journal) carry(frames []wal.Frame) error {
 		if _, err := j.wal.Write(frames[:n]); err != nil {
 			return err
 		}
-		j.unmarked = true
 		frames = frames[n:]
 	}
 	return nil

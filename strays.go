@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/varvelog/varve/internal/twin"
+	"github.com/varvelog/varve/wal"
 )
 
 // nameStrays names in the log what is in a directory of the engine and was not put
@@ -43,6 +44,11 @@ func inRoot(name string, isDir bool) bool {
 		return isDir
 	}
 	return false
+}
+
+// inJournal says whether the engine gives a name in the directory of the journal.
+func inJournal(name string, isDir bool) bool {
+	return !isDir && strings.HasSuffix(strings.TrimSuffix(name, twin.TmpSuffix), wal.Suffix)
 }
 
 // inTopic says whether the engine gives a name in the directory of a topic of so

@@ -245,7 +245,7 @@ func (e *Engine) takeBack(name string) {
 	defer e.checkpointMu.Unlock()
 	t, err := e.loadTopic(name)
 	if err == nil {
-		t.openPartitions(0, t.body.Partitions, e.checkpoint.logs, nil, partition.Crashed)
+		t.openPartitions(0, t.body.Partitions, e.checkpoint.Logs, nil, partition.Crashed)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -351,7 +351,11 @@ func (t *Topic) openLog(i int, logs map[logKey]keptLog, r *replay, stop partitio
 	name := t.name + "/" + strconv.Itoa(i)
 	env := t.engine.env
 	env.Journal = logJournal{t.engine.journal, key}
-	log, err := partition.Open(env, name, t.partitionDir(i), t.config().log, cp, r.of(t, i), stop)
+	put, err := r.of(key)
+	var log *partition.Log
+	if err == nil {
+		log, err = partition.Open(env, name, t.partitionDir(i), t.config().log, cp, put, stop)
+	}
 	if err != nil {
 		p.broken = err
 		t.engine.log.Error("cannot open a partition", "partition", name, "err", err)

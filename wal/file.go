@@ -23,6 +23,7 @@ type file struct {
 	f    vfs.File // nil: not opened yet
 	pos  int64    // where the next round goes
 	last uint64   // last round in it, 0: none
+	old  bool     // as Read found it
 }
 
 // create makes a file of zeros that are on the disk, under a durable name.
@@ -74,7 +75,7 @@ func (c *file) begin(head fileHead) error {
 	if err := c.f.Sync(); err != nil {
 		return err
 	}
-	c.head, c.pos, c.last = head, page, 0
+	c.head, c.pos, c.last, c.old = head, page, 0, false
 	return nil
 }
 

@@ -36,7 +36,7 @@ const (
 //	16  8  bytes, this header and the frames, without padding
 //	24  4  number of frames
 //	28  4  reserved, 0
-//	32  8  reserved, 0
+//	32  8  rounds up to this one were not needed any more when it was written
 const (
 	roundMagic  = "vrnd"
 	roundHeader = 40
@@ -169,9 +169,10 @@ func decodeOneHead(b []byte) (fileHead, error) {
 
 // roundHead is a decoded round header.
 type roundHead struct {
-	number uint64
-	bytes  int64
-	frames int
+	number   uint64
+	bytes    int64
+	frames   int
+	released uint64
 }
 
 func (r roundHead) put(b []byte, id uint64, pos int64) {
@@ -181,6 +182,7 @@ func (r roundHead) put(b []byte, id uint64, pos int64) {
 	be.PutUint64(b[8:], r.number)
 	be.PutUint64(b[16:], uint64(r.bytes))
 	be.PutUint32(b[24:], uint32(r.frames))
+	be.PutUint64(b[32:], r.released)
 	be.PutUint32(b, sum(id, pos, b[4:roundHeader]))
 }
 
@@ -189,7 +191,7 @@ func decodeRoundHead(b []byte, id uint64, pos int64) (roundHead, bool) {
 	if len(b) < roundHeader || string(b[4:8]) != roundMagic || be.Uint32(b) != sum(id, pos, b[4:roundHeader]) {
 		return roundHead{}, false
 	}
-	r := roundHead{number: be.Uint64(b[8:]), bytes: int64(be.Uint64(b[16:])), frames: int(int32(be.Uint32(b[24:])))}
+	r := roundHead{number: be.Uint64(b[8:]), bytes: int64(be.Uint64(b[16:])), frames: int(int32(be.Uint32(b[24:]))), released: be.Uint64(b[32:])}
 	return r, r.bytes >= roundHeader && r.frames >= 0
 }
 

@@ -34,6 +34,7 @@ const MinBytes = 4 * minFileBytes
 //	fs, dir, max, grown, least   (immutable)  Open
 //	cur, buf, failed     the goroutine that writes
 //	round                atomic       Write
+//	released             atomic, rising   Release, Retire
 //	live, spares, number, serial, size   mu   Write, Release, prepare
 //	asked                mu           ask, change
 //	ready                (a channel)  prepare gives, change takes
@@ -48,6 +49,8 @@ type Journal struct {
 	buf    []byte
 	failed error
 	round  atomic.Uint64 // of the last round written
+
+	released atomic.Uint64 // rounds up to here are not needed
 
 	mu     sync.Mutex
 	live   []*file // with rounds that may be needed; the last one may be cur
@@ -68,7 +71,8 @@ type prepared struct {
 // Open makes ready to write behind what Read has read; it touches nothing yet.
 // Rounds go on behind round after, or the last that was read if that is higher,
 // always in a file that held none: what an old one holds behind its last sync is
-// not known. The files that were read are needed until Release says otherwise.
+// not known. The files that were read are kept until Retire; they do not count for
+// MaxBytes.
 func Open(fsys vfs.FS, dir string, o Options, old *Old, after uint64) *Journal {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = defaultMaxBytes
@@ -79,12 +83,10 @@ func Open(fsys vfs.FS, dir string, o Options, old *Old, after uint64) *Journal {
 	j.grown = min(j.grown, maxFileBytes) / page * page
 	j.least = max(j.grown/16/page*page, minFileBytes)
 	j.size = j.least
-	for _, f := range old.files {
-		if f.last > 0 {
-			j.live = append(j.live, f)
-		} else {
-			j.spares = append(j.spares, f)
-		}
+	if old.unread {
+		j.spares = old.files
+	} else {
+		j.live = slices.Clone(old.files) // one without a round may hold frames of one
 	}
 	return j
 }
@@ -130,7 +132,7 @@ func (j *Journal) write(frames []Frame) error {
 		b = appendFrame(b, &frames[i], c.head.id, c.pos)
 	}
 	round := j.round.Load() + 1
-	head := roundHead{number: round, bytes: int64(len(b)), frames: len(frames)}
+	head := roundHead{number: round, bytes: int64(len(b)), frames: len(frames), released: j.released.Load()}
 	head.put(b, c.head.id, c.pos)
 	b = append(b, zeros[:align(int64(len(b)), page)-int64(len(b))]...)
 	if j.buf = b; cap(j.buf) > 4<<20 {
@@ -240,7 +242,9 @@ func (j *Journal) Bytes() int64 {
 func (j *Journal) bytesLocked() int64 {
 	var n int64
 	for _, f := range j.live {
-		n += f.head.size
+		if !f.old {
+			n += f.head.size
+		}
 	}
 	return n
 }
@@ -248,16 +252,23 @@ func (j *Journal) bytesLocked() int64 {
 // Release says that everything in rounds up to and including round is safe
 // elsewhere. Files that hold nothing else are used again, or removed.
 func (j *Journal) Release(round uint64) error {
+	j.raise(round)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.live = slices.DeleteFunc(j.live, func(f *file) bool {
-		free := f != j.cur && f.last <= round
+		free := f != j.cur && f.last <= round && !f.old
 		if free {
 			j.spares = append(j.spares, f)
 		}
 		return free
 	})
 	return j.thinLocked(spareFiles)
+}
+
+func (j *Journal) raise(round uint64) {
+	for was := j.released.Load(); was < round && !j.released.CompareAndSwap(was, round); {
+		was = j.released.Load()
+	}
 }
 
 // thinLocked keeps the n largest spare files.
@@ -275,6 +286,7 @@ func (j *Journal) thinLocked(n int) error {
 // again: it is safe elsewhere. That is durable when it returns. Nothing may be
 // written meanwhile.
 func (j *Journal) Retire(round uint64) error {
+	j.raise(round)
 	j.settle()
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -372,3 +372,97 @@ func TestNothingOfAnEarlierLifeIsRead(t *testing.T) {
 		}
 	}
 }
+
+// Pages that stand at another place of the file than where they were written, or in
+// another file, are no rounds.
+func TestMisplacedPagesAreNoRounds(t *testing.T) {
+	m := disk(t)
+	j := open(t, m)
+	for n := range 5 {
+		write(t, j, aFrame(n, 100))
+	}
+	name := fileName(dir, 1)
+	data, err := m.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _ := readAll(t, m)
+	moved := bytes.Clone(data)
+	copy(moved[8*page:], data[3*page:6*page]) // behind the last round, with higher numbers than the first ones
+	copy(moved[5*page:6*page], make([]byte, page))
+	if err := m.WriteFile(name, moved); err != nil {
+		t.Fatal(err)
+	}
+	got, _ := readAll(t, m)
+	if len(got) != len(want)-1 {
+		t.Fatalf("%d rounds, of which %d are in place", len(got), len(want)-1)
+	}
+	if err := m.WriteFile(fileName(dir, 2), slices.Concat(fileHead{number: 2, id: 7, size: 64 << 10}.encode(), data[page:])); err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := readAll(t, m); len(again) != len(got) {
+		t.Fatalf("%d rounds with those of another file, %d without", len(again), len(got))
+	}
+}
+
+// Rounds that were released are not missed, when their file was used again and
+// another one, older, was not. Those that were not released are.
+func TestReleasedRoundsAreNotMissed(t *testing.T) {
+	m := disk(t)
+	j := open(t, m)
+	n := 0
+	for range 8 {
+		for range 12 {
+			write(t, j, aFrame(n, 3000))
+			n++
+		}
+		if err := j.Release(j.Round()); err != nil {
+			t.Fatal(err)
+		}
+		write(t, j)
+		rounds, old := readAll(t, m)
+		if len(old.Damaged) > 0 {
+			t.Fatalf("after %d rounds: %v", n, old.Damaged)
+		}
+		if len(rounds) == 0 || rounds[len(rounds)-1].Number != j.Round() {
+			t.Fatalf("after %d rounds: %d are read", n, len(rounds))
+		}
+	}
+	for range 40 {
+		write(t, j, aFrame(n, 3000))
+		n++
+	}
+	if err := m.Remove(j.live[len(j.live)-2].name); err != nil {
+		t.Fatal(err)
+	}
+	if _, old := readAll(t, m); len(old.Damaged) != 1 {
+		t.Fatalf("a file is gone: %v", old.Damaged)
+	}
+}
+
+// A frame whose header goes on in the next page is found behind a damaged header of
+// its round.
+func TestFramesBehindADamagedHeader(t *testing.T) {
+	for size := page - 300; size < page; size += 8 {
+		m := disk(t)
+		j := open(t, m)
+		write(t, j, aFrame(0, size), aFrame(1, 50), aFrame(2, 5000), aFrame(3, 1))
+		write(t, j)
+		if err := m.FlipBit(fileName(dir, 1), 8*(page+10)); err != nil {
+			t.Fatal(err)
+		}
+		rounds, _ := readAll(t, m)
+		found := 0
+		for _, r := range rounds {
+			for _, f := range r.Frames {
+				if !same(f, aFrame(int(f.Base), len(f.Payload))) {
+					t.Fatal("a frame that was never written")
+				}
+				found++
+			}
+		}
+		if found != 4 {
+			t.Fatalf("size %d: %d of 4 frames found", size, found)
+		}
+	}
+}

@@ -20,8 +20,12 @@ type Old struct {
 	round  uint64 // the last there is
 	number uint64 // of the last life of a file
 	serial uint64 // of the last file
-	// Damaged says which files could not be read at all, and why.
+	unread bool   // by List: the files are of no interest
+	// Damaged says what is missing of the journal: files that could not be read at
+	// all, rounds that are not there and were not released.
 	Damaged []error
+	// Unreadable are the names of those files.
+	Unreadable []string
 }
 
 // Round is the last round there is; 0: none.
@@ -33,8 +37,7 @@ type Round struct {
 	Path   string
 	Pos    int64
 	Frames []Frame // those of which the header checks; valid until the next round
-	// Damaged says what of the round, or in front of it, does not check: "" when
-	// all is well.
+	// Damaged says what of the round does not check: "" when all does.
 	Damaged string
 	// Last says that no round follows: it may be unfinished, where every other one
 	// was on stable storage.
@@ -51,10 +54,16 @@ func Read(fsys vfs.FS, dir string, visit func(Round) error) (*Old, error) {
 	if err != nil {
 		return nil, err
 	}
+	old.unread = false
 	r := reading{fs: fsys, visit: visit, old: old}
 	for _, f := range old.files {
 		if err := r.file(f); err != nil {
 			return nil, err
+		}
+	}
+	for _, g := range r.gaps {
+		if g.to > r.released {
+			old.Damaged = append(old.Damaged, fmt.Errorf("%s: rounds %d to %d are missing", fsys.Path(dir), max(g.from, r.released+1), g.to))
 		}
 	}
 	return old, r.flush(true)
@@ -62,7 +71,7 @@ func Read(fsys vfs.FS, dir string, visit func(Round) error) (*Old, error) {
 
 // List is Read for who knows that the rounds, if any, are not needed.
 func List(fsys vfs.FS, dir string) (*Old, error) {
-	old := &Old{}
+	old := &Old{unread: true}
 	entries, err := fsys.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return old, nil
@@ -98,12 +107,13 @@ func (o *Old) take(fsys vfs.FS, name string, regular bool) error {
 	switch {
 	case errors.As(err, &fe):
 		o.Damaged = append(o.Damaged, fmt.Errorf("%s: %w", fsys.Path(name), err))
+		o.Unreadable = append(o.Unreadable, name)
 		return nil
 	case err != nil:
 		return err
 	}
 	o.number = max(o.number, head.number)
-	o.files = append(o.files, &file{name: name, head: head})
+	o.files = append(o.files, &file{name: name, head: head, old: true})
 	return nil
 }
 
@@ -128,9 +138,14 @@ type reading struct {
 	visit func(Round) error
 	old   *Old
 
-	held    *Round
-	orphans Round // frames behind held of rounds whose headers do not check
+	held     *Round
+	orphans  Round  // frames behind held of rounds whose headers do not check
+	gaps     []gap  // in the numbers of rounds
+	released uint64 // the highest that a round says
 }
+
+// gap is rounds that are not there, both included.
+type gap struct{ from, to uint64 }
 
 func (r *reading) file(f *file) error {
 	in, err := r.fs.OpenFile(f.name, os.O_RDONLY)
@@ -142,9 +157,9 @@ func (r *reading) file(f *file) error {
 	if err != nil {
 		return err
 	}
-	b := make([]byte, page)
+	b := make([]byte, page+frameHeader) // a header may go on in the next page
 	for pos := int64(page); pos+roundHeader <= size; {
-		if b, err = readAt(in, b[:page], pos); err != nil {
+		if b, err = readAt(in, b[:page+frameHeader], pos); err != nil {
 			return err
 		}
 		h, ok := decodeRoundHead(b, f.head.id, pos)
@@ -194,14 +209,13 @@ func (r *reading) round(f *file, h roundHead, pos int64, data []byte) error {
 			missing--
 		}
 	}
-	var wrong []string
-	if lost := h.number - r.old.round - 1; r.old.round > 0 && lost > 0 {
-		wrong = append(wrong, fmt.Sprintf("%d rounds before it are missing", lost))
-	}
 	if missing != 0 {
-		wrong = append(wrong, fmt.Sprintf("%d of %d frames do not check", missing, h.frames))
+		next.Damaged = fmt.Sprintf("%d of %d frames do not check", missing, h.frames)
 	}
-	next.Damaged = strings.Join(wrong, ", ")
+	if r.old.round > 0 && h.number > r.old.round+1 {
+		r.gaps = append(r.gaps, gap{r.old.round + 1, h.number - 1})
+	}
+	r.released = max(r.released, h.released)
 	r.held, r.old.round, f.last = next, h.number, h.number
 	return nil
 }
@@ -226,7 +240,7 @@ func (r *reading) flush(last bool) error {
 
 // scanPage looks for frames in a page at which no round starts.
 func (r *reading) scanPage(in io.ReaderAt, b []byte, f *file, pos, fileSize int64) error {
-	for at := int64(0); at+frameHeader <= int64(len(b)); at += 8 {
+	for at := int64(0); at < page && at+frameHeader <= int64(len(b)); at += 8 {
 		if k := Kind(b[at+4]); k != Data && k != Direct {
 			continue
 		}
