@@ -344,6 +344,10 @@ func TestUnreadableJournalFileIsSetAside(t *testing.T) {
 // What the journal has of a topic that cannot be opened is kept until it can,
 // whatever happens to the others meanwhile.
 func TestJournalOfABrokenTopicIsKept(t *testing.T) {
+	synctest.Test(t, testJournalOfABrokenTopicIsKept)
+}
+
+func testJournalOfABrokenTopicIsKept(t *testing.T) {
 	disk := vfs.NewMem()
 	e, _ := openOn(t, disk)
 	wantA := fill(t, mustTopic(t, e, "a"), "a", 5)
@@ -368,7 +372,10 @@ func TestJournalOfABrokenTopicIsKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantA = append(wantA, fill(t, a, fmt.Sprint("more", round), 100)...) // more than one file of the journal
+		for range 5 { // more than one file of the journal, and checkpoints
+			wantA = append(wantA, fill(t, a, fmt.Sprint("more", round), 25)...)
+			time.Sleep(10 * time.Second)
+		}
 		next := lost(left)
 		if round == 1 {
 			mustClose(t, e)
@@ -387,27 +394,36 @@ func TestJournalOfABrokenTopicIsKept(t *testing.T) {
 }
 
 // A log that is left out of the checkpoints, because the disk failed it, keeps what
-// the journal has of it.
+// the journal has of it: from its beginning, or from its last checkpoint on.
 func TestJournalOfAFailedLogIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		disk := vfs.NewMem()
-		e, _ := openOn(t, vfs.NewFaulty(disk, func(op vfs.Op) vfs.Fault {
-			if op.Kind == vfs.OpSync && strings.HasPrefix(op.Name, "topics/a/0/") && strings.HasSuffix(op.Name, ".log") {
-				return vfs.Fault{Err: syscall.EIO, DropOnSyncFail: true}
+	for _, known := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			disk := vfs.NewMem()
+			var armed atomic.Bool
+			e, _ := openOn(t, vfs.NewFaulty(disk, func(op vfs.Op) vfs.Fault {
+				if armed.Load() && op.Kind == vfs.OpSync && strings.HasPrefix(op.Name, "topics/a/0/") && strings.HasSuffix(op.Name, ".log") {
+					return vfs.Fault{Err: syscall.EIO, DropOnSyncFail: true}
+				}
+				return vfs.Fault{}
+			}))
+			a, b := mustTopic(t, e, "a"), mustTopic(t, e, "b")
+			var wantA, wantB []string
+			if known {
+				wantA = fill(t, a, "first", 2)
+				time.Sleep(10 * time.Second)
 			}
-			return vfs.Fault{}
-		}))
-		a, b := mustTopic(t, e, "a"), mustTopic(t, e, "b")
-		wantA, wantB := fill(t, a, "a", 5), fill(t, b, "b", 5)
-		for range 8 {
-			time.Sleep(10 * time.Second) // a checkpoint, which fails log a
-			wantB = append(wantB, fill(t, b, "more", 20)...)
-		}
-		if _, err := a.Publish(context.Background(), text("x")); !errors.Is(err, varve.ErrReadOnly) {
-			t.Errorf("publish to the failed log: %v", err)
-		}
-		left := lost(disk)
-		e.Close()
-		checkValues(t, left, map[string][]string{"a": wantA, "b": wantB})
-	})
+			armed.Store(true)
+			wantA = append(wantA, fill(t, a, "a", 5)...)
+			for range 8 {
+				wantB = append(wantB, fill(t, b, "b", 20)...)
+				time.Sleep(10 * time.Second) // a checkpoint, which fails log a
+			}
+			if _, err := a.Publish(context.Background(), text("x")); !errors.Is(err, varve.ErrReadOnly) {
+				t.Errorf("publish to the failed log: %v", err)
+			}
+			left := lost(disk)
+			e.Close()
+			checkValues(t, left, map[string][]string{"a": wantA, "b": wantB})
+		})
+	}
 }

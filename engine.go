@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/varvelog/varve/internal/checkpoint"
 	"github.com/varvelog/varve/internal/vfs"
 	"github.com/varvelog/varve/partition"
 	"github.com/varvelog/varve/segment"
@@ -63,8 +64,8 @@ type Engine struct {
 const (
 	lockName       = "LOCK"
 	formatName     = "FORMAT"
-	checkpointName = "checkpoint"
-	cleanName      = "clean"
+	checkpointName = checkpoint.Name
+	cleanName      = checkpoint.MarkName
 	topicsName     = "topics"
 )
 
@@ -185,12 +186,12 @@ func (e *Engine) openLogs(stop partition.Stop) error {
 	if err != nil {
 		return err
 	}
-	w := wal.Open(e.fs, journalDir, wal.Options{MaxBytes: e.opt.JournalBytes}, old, e.checkpoint.round())
+	w := wal.Open(e.fs, journalDir, wal.Options{MaxBytes: e.opt.JournalBytes}, old, e.checkpoint.Round())
 	e.journal = newJournal(w, e.opt.JournalBytes, e.log)
 	topics := e.Topics()
 	parallel(len(topics), func(i int) {
 		t := topics[i]
-		t.openPartitions(0, t.body.Partitions, e.checkpoint.logs, r, stop)
+		t.openPartitions(0, t.body.Partitions, e.checkpoint.Logs, r, stop)
 	})
 	if r != nil {
 		err = e.retireJournal(old, r)
@@ -279,7 +280,7 @@ func (e *Engine) keepLast(cps map[logKey]*partition.Checkpoint) {
 			whole = false
 			continue
 		}
-		next.logs[key] = keptLog{*cp, round}
+		next.logs[key] = keptLog{Checkpoint: *cp, Round: round}
 	}
 	err := e.checkpoint.save(e.fs, next.logs)
 	if err == nil && whole {

@@ -122,13 +122,13 @@ func (e *Engine) writeCheckpoint(weak bool) error {
 	for _, t := range e.Topics() {
 		for _, p := range t.parts() {
 			key := logKey{Topic: t.id, Partition: p.index}
-			old, known := e.checkpoint.logs[key]
+			old, known := e.checkpoint.Logs[key]
 			switch {
 			case p.log == nil:
 			case p.log.Failed() != nil || p.log.Closed():
 				next.leave(key)
 			case known && p.log.CheckpointIsCurrent(&old.Checkpoint):
-				next.logs[key] = keptLog{old.Checkpoint, round}
+				next.logs[key] = keptLog{Checkpoint: old.Checkpoint, Round: round}
 			case known && !weak && p.log.Config().Level != Fsync:
 				next.leave(key)
 			default:
@@ -138,11 +138,11 @@ func (e *Engine) writeCheckpoint(weak bool) error {
 					next.leave(key)
 					continue
 				}
-				next.logs[key], next.changed = keptLog{cp, round}, true
+				next.logs[key], next.changed = keptLog{Checkpoint: cp, Round: round}, true
 			}
 		}
 	}
-	if !next.changed && len(next.logs) == len(e.checkpoint.logs) {
+	if !next.changed && len(next.logs) == len(e.checkpoint.Logs) {
 		return nil
 	}
 	if err := e.checkpoint.save(e.fs, next.logs); err != nil {
@@ -163,7 +163,7 @@ type keeping struct {
 // newKeeping begins with what the last checkpoint has of logs that could not be
 // opened this time.
 func newKeeping(e *Engine, round uint64) *keeping {
-	k := &keeping{old: e.checkpoint.logs, floor: e.journal.floor.Load(), logs: make(map[logKey]keptLog), needed: round}
+	k := &keeping{old: e.checkpoint.Logs, floor: e.journal.floor.Load(), logs: make(map[logKey]keptLog), needed: round}
 	opened := make(map[logKey]bool)
 	ours := make(map[uuid.UUID]bool)
 	for _, t := range e.Topics() {
@@ -194,7 +194,7 @@ func (k *keeping) leave(key logKey) {
 		return
 	}
 	k.logs[key] = old
-	k.needed = min(k.needed, max(old.round, k.floor))
+	k.needed = min(k.needed, max(old.Round, k.floor))
 }
 
 // RunRetention rolls what is due and removes what the limits of the topics and

@@ -411,8 +411,8 @@ func TestReleasedRoundsAreNotMissed(t *testing.T) {
 	m := disk(t)
 	j := open(t, m)
 	n := 0
-	for range 8 {
-		for range 12 {
+	for i := range 12 {
+		for range 7 + 13*(i%4) {
 			write(t, j, aFrame(n, 3000))
 			n++
 		}

@@ -6,7 +6,8 @@
 // delivery, which counts acknowledgements, into a topic; and from a topic through
 // streams and a printer to standard output. log dump and log verify look at what
 // findPartitions found and are visitors of one logWalk, which reads log files with a
-// logScanner.
+// logScanner. What the journal of a killed engine has is found out by a replay, which
+// lets log verify see the files as the next start will.
 //
 // # Manners
 //
@@ -35,7 +36,7 @@
 //
 // # What it does not do
 //
-// It decides nothing about storage: log dump and log verify read files as they
-// lie, open no engine and take no lock; all other commands go through the engine
+// It decides nothing about storage: log dump, log verify and wal dump read files as
+// they lie, open no engine and take no lock; all other commands go through the engine
 // of package varve.
 package cli

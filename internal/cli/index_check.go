@@ -32,6 +32,15 @@ func newIndexCheck(s *segmentFiles) *indexCheck {
 	return c
 }
 
+// noIndexCheck is for a log file that lacks something: its indexes are as old, and
+// the next start makes them anew.
+func noIndexCheck() *indexCheck {
+	none := func() {}
+	c := &indexCheck{unsure: true}
+	c.offsets.halt, c.times.halt = none, none
+	return c
+}
+
 func (c *indexCheck) stop() {
 	c.offsets.stop()
 	c.times.stop()

@@ -166,26 +166,32 @@ func (v *verify) follows(walk *logWalk, path string, base record.Offset) error {
 	return nil
 }
 
-// tail checks that the log goes on to where the last checkpoint says it does: what
-// that says was on stable storage.
+// tail checks that the log goes on to where the last checkpoint or the journal says it
+// does: what they say was on stable storage.
 func (v *verify) tail(walk *logWalk, p *partitionFiles) error {
 	end := walk.chain.Next
 	v.part.End = max(v.part.End, end)
 	if p.gone {
 		return v.absent(p)
 	}
-	if !p.whole || p.known == nil {
+	known, who := p.synced, "journal"
+	from := max(end, v.kept.Start)
+	if p.known != nil {
+		from = max(from, p.known.Start)
+		if a := p.known.Active; a.Next >= known.next {
+			known, who = journalEnd{a.Base, a.Next}, "checkpoint"
+		}
+	}
+	switch {
+	case !p.whole:
 		return walk.close(0)
-	}
-	known, from := p.known.Active, max(end, v.kept.Start, p.known.Start)
-	if walk.open != nil {
-		return walk.close(known.Next)
-	}
-	if known.Next <= from {
+	case walk.open != nil:
+		return walk.close(known.next)
+	case known.next <= from:
 		return nil
 	}
-	path := filepath.Join(p.dir, segment.FileName(known.Base)+segment.LogSuffix)
-	return v.fault(gone(path, from, known.Next, "records are missing that were there, says the checkpoint"))
+	path := filepath.Join(p.dir, segment.FileName(known.base)+segment.LogSuffix)
+	return v.fault(gone(path, from, known.next, "records are missing that were there, says the "+who))
 }
 
 // absent tells of a partition whose directory is missing.

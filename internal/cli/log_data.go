@@ -1,42 +1,37 @@
 package cli
 
 import (
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/varvelog/varve"
+	"github.com/varvelog/varve/internal/checkpoint"
 	"github.com/varvelog/varve/internal/twin"
 	"github.com/varvelog/varve/internal/vfs"
 	"github.com/varvelog/varve/partition"
+	"github.com/varvelog/varve/wal"
 )
 
 // Names in a data directory of varve's.
 const (
-	formatName     = "FORMAT"
-	checkpointName = "checkpoint"
-	topicsName     = "topics"
-	topicName      = "topic.json"
+	formatName  = "FORMAT"
+	topicsName  = "topics"
+	topicName   = "topic.json"
+	journalName = "wal"
 )
 
 // store is what a data directory of varve's keeps beside its topics.
 type store struct {
 	dir   string
-	logs  map[logKey]partition.Checkpoint
+	logs  map[wal.Log]checkpoint.Entry
+	stop  partition.Stop // how its last engine went
 	notes []fault
-}
-
-// logKey names a partition in a checkpoint.
-type logKey struct {
-	topic     [16]byte // its id
-	partition int32
 }
 
 // storeAt reads what a data directory says of itself. One of a newer version is
@@ -49,13 +44,14 @@ func storeAt(dir string) (*store, error) {
 	var format struct {
 		Version int `json:"version"`
 	}
-	if f := readTwin(dir, formatName, &format); f != nil {
+	starts, f := readTwin(dir, formatName, &format)
+	if f != nil {
 		s.notes = append(s.notes, *f)
 	}
 	if format.Version > varve.FormatVersion {
 		return nil, &varve.VersionError{Path: dir, Found: format.Version, Supported: varve.FormatVersion}
 	}
-	s.readCheckpoint()
+	s.readCheckpoint(starts)
 	return s, nil
 }
 
@@ -74,38 +70,48 @@ func storeOf(path string) (*store, error) {
 	return nil, nil
 }
 
-// readCheckpoint reads what the engine keeps of its logs; docs/format/checkpoint.md
-// has the bytes. What is wrong with it costs the next start time, and nobody records.
-func (s *store) readCheckpoint() {
-	const magic, head, entry = "varvecp1", 24, 20 + partition.CheckpointSize
-	path := filepath.Join(s.dir, checkpointName)
+// readCheckpoint reads what the engine keeps of its logs, and whether it stopped
+// cleanly, on a directory with so many starts. What is wrong with the checkpoint
+// costs the next start time, and nobody records.
+func (s *store) readCheckpoint(starts uint64) {
+	path := filepath.Join(s.dir, checkpoint.Name)
+	var kept checkpoint.File
 	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return
+	if err == nil {
+		kept, err = checkpoint.Decode(data)
 	}
-	be := binary.BigEndian
-	end := len(data) - 4
-	switch {
-	case err != nil:
-		err = plainCause(err)
-	case end < head || string(data[:8]) != magic:
-		err = errors.New("is not a checkpoint")
-	case crc32.Checksum(data[:end], castagnoli) != be.Uint32(data[end:]):
-		err = errors.New("has a wrong checksum")
-	case (end-head)%entry != 0:
-		err = fmt.Errorf("ends %s into a log", count(int64((end-head)%entry), "byte"))
-	default:
-		s.logs = make(map[logKey]partition.Checkpoint, (end-head)/entry)
-		for b := data[head:end]; len(b) > 0 && err == nil; b = b[entry:] {
-			var cp partition.Checkpoint
-			cp, err = partition.DecodeCheckpoint(b[20:])
-			s.logs[logKey{[16]byte(b), int32(be.Uint32(b[16:]))}] = cp
+	s.logs = kept.Logs
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.notes = append(s.notes, *warning(path, plainCause(err).Error()+": the next start reads the logs instead"))
+	}
+	data, err = os.ReadFile(filepath.Join(s.dir, checkpoint.MarkName))
+	if mark, ok := checkpoint.DecodeMark(data); err == nil && ok && mark.Starts == starts {
+		if s.stop = partition.Stopped; kept.Logs != nil && mark.Generation == kept.Generation {
+			s.stop = partition.Clean
 		}
 	}
-	if err != nil {
-		s.logs = nil
-		s.notes = append(s.notes, *warning(path, err.Error()+": the next start reads the logs instead"))
+}
+
+// topics are those of the data directory, by their ids. A topic whose document
+// cannot be read is left out: whoever looks at it says so.
+func (s *store) topics() map[[16]byte]namedTopic {
+	topics := make(map[[16]byte]namedTopic)
+	for _, name := range listNames(filepath.Join(s.dir, topicsName)) {
+		if !topicForm.MatchString(name) {
+			continue
+		}
+		doc, _ := topicAt(filepath.Join(s.dir, topicsName, name))
+		if key, ok := doc.key(0); ok {
+			topics[key.Topic] = namedTopic{name, doc.Partitions}
+		}
 	}
+	return topics
+}
+
+// namedTopic is a topic of a data directory.
+type namedTopic struct {
+	name       string
+	partitions int
 }
 
 // topicDoc is what varve keeps of a topic.
@@ -115,18 +121,18 @@ type topicDoc struct {
 }
 
 // key names a partition of the topic.
-func (t *topicDoc) key(partition int) (k logKey, ok bool) {
+func (t *topicDoc) key(partition int) (k wal.Log, ok bool) {
 	id, err := hex.DecodeString(strings.ReplaceAll(t.ID, "-", ""))
-	if err != nil || len(id) != len(k.topic) {
+	if err != nil || len(id) != len(k.Topic) {
 		return k, false
 	}
-	return logKey{[16]byte(id), int32(partition)}, true
+	return wal.Log{Topic: [16]byte(id), Partition: int32(partition)}, true
 }
 
 // topicAt reads the document of a topic directory.
 func topicAt(dir string) (topicDoc, *fault) {
 	var t topicDoc
-	f := readTwin(dir, topicName, &t)
+	_, f := readTwin(dir, topicName, &t)
 	if f == nil && (t.Partitions < 1 || t.Partitions > varve.MaxPartitions) {
 		f = wholeFile(filepath.Join(dir, topicName), fmt.Sprintf("says that there are %d partitions", t.Partitions))
 		t.Partitions = 0
@@ -136,26 +142,26 @@ func topicAt(dir string) (topicDoc, *fault) {
 
 // readTwin reads a document that is kept twice, and says what is wrong with either
 // file, nil when nothing is.
-func readTwin(dir, name string, into any) *fault {
+func readTwin(dir, name string, into any) (generation uint64, f *fault) {
 	fsys, path := vfs.Dir(dir), filepath.Join(dir, name)
 	doc, stale, err := twin.Read(fsys, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return wholeFile(path, "is missing, and so is its copy")
+		return 0, wholeFile(path, "is missing, and so is its copy")
 	}
 	if err == nil {
 		err = json.Unmarshal(doc.Body, into)
 	}
 	if err != nil {
-		return wholeFile(path, strings.TrimPrefix(err.Error(), fsys.Path(name)+": "))
+		return 0, wholeFile(path, strings.TrimPrefix(err.Error(), fsys.Path(name)+": "))
 	}
 	if stale == "" {
-		return nil
+		return doc.Generation, nil
 	}
 	reason := strings.TrimPrefix(doc.Mended, fsys.Path(stale)+": ")
 	if _, err := fsys.Stat(stale); errors.Is(err, fs.ErrNotExist) {
 		reason = "is missing"
 	}
-	return wholeFile(filepath.Join(dir, stale), reason)
+	return doc.Generation, wholeFile(filepath.Join(dir, stale), reason)
 }
 
 // hasTwin says whether one of the two files of a document is there.

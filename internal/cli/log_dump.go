@@ -114,7 +114,7 @@ func (d *dump) segment(walk *logWalk, s *segmentFiles, beyond []head) error {
 		if err := d.print(newDumpFile("segment", path, s.base)); err != nil {
 			return err
 		}
-		_, err := walk.file(path, s.base, beyond)
+		_, err := walk.file(s, beyond)
 		var barred *readError
 		if errors.As(err, &barred) {
 			err = d.fault(barred.fault(walk.chain.Next))

@@ -13,6 +13,7 @@ import (
 	"github.com/varvelog/varve/partition"
 	"github.com/varvelog/varve/record"
 	"github.com/varvelog/varve/segment"
+	"github.com/varvelog/varve/wal"
 )
 
 // segmentFiles names the files of one segment and says which of them are there.
@@ -21,6 +22,10 @@ type segmentFiles struct {
 	base                  record.Offset
 	log, index, timeIndex bool
 	last                  bool // of its partition: may be the active one
+
+	// back is what the next start puts back into the log file, nil where it is all
+	// there.
+	back *putBack
 }
 
 // path is the path of the segment's file with a suffix.
@@ -37,7 +42,11 @@ type partitionFiles struct {
 	whole bool                  // all its segments are among them
 	ours  bool                  // it is one of varve's
 	gone  bool                  // and its directory is missing
+	store *store                // the data directory it is in, nil where that is none of varve's
+	key   wal.Log               // what it is called there
 	known *partition.Checkpoint // what the last checkpoint says of it
+	// synced is the end that the journal says was on stable storage.
+	synced journalEnd
 }
 
 // partitionOf describes a partition's directory.
@@ -53,8 +62,9 @@ func partitionOf(dir string, s *store) partitionFiles {
 	doc, _ := topicAt(topic)
 	index, err := parseNumber[int](filepath.Base(dir))
 	if key, ok := doc.key(index); ok && err == nil {
-		if cp, ok := s.logs[key]; ok {
-			p.known = &cp
+		p.store, p.key = s, key
+		if e, ok := s.logs[key]; ok {
+			p.known = &e.Checkpoint
 		}
 	}
 	return p

@@ -19,13 +19,13 @@ type found struct {
 	// cannot be read, the documents of topics and data directories.
 	notes []fault
 
-	stores map[string]*store // by absolute path of where they were looked for
+	stores []*store // the data directories they are in
 }
 
 // findPartitions looks at all paths. A file stands for itself, or with whole for its
 // segment.
 func findPartitions(paths []string, whole bool) (*found, error) {
-	f := &found{stores: map[string]*store{}}
+	f := &found{}
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -38,7 +38,7 @@ func findPartitions(paths []string, whole bool) (*found, error) {
 		if err != nil {
 			return nil, err
 		}
-		f.note(s)
+		s = f.note(s)
 		if !info.IsDir() {
 			err = f.file(path, s, whole)
 		} else {
@@ -51,17 +51,26 @@ func findPartitions(paths []string, whole bool) (*found, error) {
 	return f, nil
 }
 
-// note takes over what is to be said of a data directory, once.
-func (f *found) note(s *store) {
+// note takes over what is to be said of a data directory, once, and returns what was
+// read of it the first time.
+func (f *found) note(s *store) *store {
 	if s == nil {
-		return
+		return nil
 	}
-	abs, err := filepath.Abs(s.dir)
-	if err != nil || f.stores[abs] != nil {
-		return
+	for _, old := range f.stores {
+		if samePath(old.dir, s.dir) {
+			return old
+		}
 	}
-	f.stores[abs] = s
+	f.stores = append(f.stores, s)
 	f.notes = append(f.notes, s.notes...)
+	return s
+}
+
+func samePath(a, b string) bool {
+	x, err := filepath.Abs(a)
+	y, err2 := filepath.Abs(b)
+	return err == nil && err2 == nil && x == y
 }
 
 // file adds the partition that a file belongs to, with its segment alone.
@@ -112,8 +121,7 @@ func (f *found) below(root string, s *store) error {
 		if inner, err := storeAt(path); err != nil {
 			return err
 		} else if inner != nil {
-			s = inner
-			f.note(s)
+			s = f.note(inner)
 		}
 		segments, err := listSegments(path)
 		if err != nil {
@@ -147,9 +155,7 @@ func isTopic(dir string, s *store) bool {
 	if s == nil || !topicForm.MatchString(filepath.Base(dir)) {
 		return false
 	}
-	above, err := filepath.Abs(filepath.Join(dir, ".."))
-	topics, err2 := filepath.Abs(filepath.Join(s.dir, topicsName))
-	return err == nil && err2 == nil && above == topics
+	return samePath(filepath.Join(dir, ".."), filepath.Join(s.dir, topicsName))
 }
 
 // topic notes what is wrong with the document of a topic, and returns the partitions

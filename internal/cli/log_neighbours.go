@@ -3,10 +3,8 @@ package cli
 import (
 	"encoding/binary"
 	"fmt"
-	"os"
 
 	"github.com/varvelog/varve/record"
-	"github.com/varvelog/varve/segment"
 )
 
 // head is what the checksum of a batch leaves out: its base offset and its leader
@@ -54,18 +52,15 @@ func (s *logScanner) glance(at record.Pos) []byte {
 	return raw[:n]
 }
 
-// firstHeads are those a log file begins with; of one that cannot be read, none.
-func firstHeads(path string) []head {
-	f, err := os.Open(path)
+// firstHeads are those the log file of a segment begins with; of one that cannot be
+// read, none.
+func firstHeads(s *segmentFiles) []head {
+	f, size, err := s.open()
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil
-	}
-	return newLogScanner(f, info.Size(), 0).heads(0, nil)
+	return newLogScanner(f, size, 0).heads(0, nil)
 }
 
 // beyond are the first heads behind segment i.
@@ -73,7 +68,7 @@ func (p *partitionFiles) beyond(i int) []head {
 	if i+1 >= len(p.segments) || !p.segments[i+1].log {
 		return nil
 	}
-	return firstHeads(p.segments[i+1].path(segment.LogSuffix))
+	return firstHeads(&p.segments[i+1])
 }
 
 // judge says why b cannot stand where it is, or "", and moves the chain on behind

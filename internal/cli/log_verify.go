@@ -29,6 +29,11 @@ the log start and the end that the last checkpoint knows, partitions, and either
 of the two files of topic.json and partition.json. Damage to files that are
 derived, the checkpoint and the seals, is a warning: they cost a start some time.
 
+Where the last engine did not stop cleanly, log files may lack what the journal has:
+they are checked as the next start, which puts it back, will find them, and a warning
+says how much that is. What is damaged of the journal is a fault; its last round may
+be unfinished.
+
 PATH is a file of a segment or a directory at any level, varve's or Kafka's. Gaps
 between offsets are no fault in Kafka's, where compaction leaves some. Nor is a
 partition without segments in varve's, where nothing was published to it yet.
@@ -46,6 +51,9 @@ takes meanwhile as missing.`,
 			}
 			found, err := findPartitions(resolved, true)
 			if err != nil {
+				return err
+			}
+			if err := found.putBack(c.Context()); err != nil {
 				return err
 			}
 			bar := a.progress("verify", totalBytes(found.parts))
@@ -126,9 +134,12 @@ func (v *verify) run(found *found) error {
 
 func (v *verify) segment(walk *logWalk, s *segmentFiles, beyond []head) error {
 	v.path, v.index, v.seal = s.path(segment.LogSuffix), newIndexCheck(s), newSealCheck()
+	if s.back != nil {
+		v.index = noIndexCheck()
+	}
 	defer v.index.stop()
 	before := v.part.Faults
-	size, err := walk.file(v.path, s.base, beyond)
+	size, err := walk.file(s, beyond)
 	var barred *readError
 	if errors.As(err, &barred) {
 		v.barred = true

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 
 	"github.com/varvelog/varve/record"
 	"github.com/varvelog/varve/segment"
@@ -61,21 +60,18 @@ func (e *readError) fault(next record.Offset) fault {
 	return unreadable(e.path, e.at, next, e.err)
 }
 
-// file walks one log file, which begins at offset base; beyond are the first
-// batches of the file behind it. It returns the size of the file. Errors are
-// *readError and those of the visitor.
-func (w *logWalk) file(path string, base record.Offset, beyond []head) (int64, error) {
-	f, err := os.Open(path)
+// file walks the log file of a segment; beyond are the first batches of the file
+// behind it. It returns the size of the file. Errors are *readError and those of the
+// visitor.
+func (w *logWalk) file(s *segmentFiles, beyond []head) (int64, error) {
+	path, base := s.path(segment.LogSuffix), s.base
+	f, size, err := s.open()
 	if err != nil {
 		return 0, &readError{path: path, err: err}
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return 0, &readError{path: path, err: err}
-	}
 	w.chain.Next, w.chain.Exact = base, w.chain.Dense
-	sc := newLogScanner(f, info.Size(), base)
+	sc := newLogScanner(f, size, base)
 	sc.beyond = beyond
 	for {
 		if err := interrupted(w.ctx); err != nil {
@@ -86,7 +82,7 @@ func (w *logWalk) file(path string, base record.Offset, beyond []head) (int64, e
 		b, h, err := sc.next()
 		switch {
 		case err == io.EOF:
-			return info.Size(), nil
+			return size, nil
 		case err != nil:
 			return 0, &readError{path: path, at: int64(at), err: err}
 		case h != nil:

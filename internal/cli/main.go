@@ -74,6 +74,7 @@ $VARVE_DIR, else ./varve-data.`,
 		a.produceCommand(),
 		a.consumeCommand(),
 		a.logCommand(),
+		a.walCommand(),
 		a.versionCommand(),
 		a.completionCommand(),
 	)

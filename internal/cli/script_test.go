@@ -38,6 +38,8 @@ func TestMain(m *testing.M) {
 //	firstline FIFO            wait for the first line that comes through a pipe
 //	newer DIR                 make a data directory one of a newer version
 //	bytes FILE TEXT           write a file with Go's escapes, such as \r and \xff
+//	crashed DIR TOPIC LINE…   publish lines, and leave the data directory as a kill does
+//	zeros FILE POSITION BYTES write zeros over a part of a file
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -47,9 +49,11 @@ func TestScripts(t *testing.T) {
 			"cut":   scriptCut,
 			"lines": scriptLines,
 			"bytes": scriptBytes,
+			"zeros": scriptZeros,
 
 			"firstline": scriptFirstLine,
 			"newer":     scriptNewer,
+			"crashed":   scriptCrashed,
 		},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("VARVE_DIR", "")
@@ -113,6 +117,16 @@ func scriptFirstLine(ts *testscript.TestScript, _ bool, args []string) {
 func scriptNewer(ts *testscript.TestScript, _ bool, args []string) {
 	body := fmt.Appendf(nil, `{"version":%d}`, varve.FormatVersion+1)
 	ts.Check(twin.Save(vfs.Dir(ts.MkAbs(args[0])), "FORMAT", 99, body))
+}
+
+func scriptCrashed(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(crash(ts.MkAbs(args[0]), args[1], nil, args[2:], 0))
+}
+
+func scriptZeros(ts *testscript.TestScript, _ bool, args []string) {
+	data := []byte(ts.ReadFile(args[0]))
+	clear(data[scriptInt(ts, args[1]):][:scriptInt(ts, args[2])])
+	scriptWrite(ts, args[0], data)
 }
 
 func scriptInt(ts *testscript.TestScript, s string) int {

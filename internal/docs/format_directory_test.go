@@ -3,6 +3,7 @@ package docs
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"hash/crc32"
 	"log/slog"
@@ -168,7 +169,7 @@ func TestDirectoryPagesAreACleanStop(t *testing.T) {
 // The entry of the checkpoint is what package partition reads in it.
 func TestCheckpointPageDecodes(t *testing.T) {
 	e := exampleOf(t, "docs/format/checkpoint.md")
-	const head, key = 24, 20
+	const head, key = 24, 28
 	cp, err := partition.DecodeCheckpoint(e.data[head+key:])
 	if err != nil {
 		t.Fatal(err)
@@ -179,6 +180,7 @@ func TestCheckpointPageDecodes(t *testing.T) {
 	}
 	a := cp.Active
 	for name, got := range map[string]int64{
+		"round of the journal: none yet":       int64(binary.BigEndian.Uint64(e.data[head+20:])),
 		"log start offset":                     int64(cp.Start),
 		"leader epoch":                         int64(cp.Epoch),
 		"base offset":                          int64(a.Base),
