@@ -73,7 +73,7 @@ func TestUnfinishedRoundIsReadOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := strings.Index(string(data), "old 0")
-		if at < 0 || strings.Index(string(data), "old 4") < 0 {
+		if at < 0 || !strings.Contains(string(data), "old 4") {
 			t.Fatal("the round does not hold the records")
 		}
 		if err := left.FlipBit("wal/0000000001.wal", int64(8*at)); err != nil {

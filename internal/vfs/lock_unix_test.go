@@ -15,7 +15,7 @@ import (
 // lateLock takes a lock of which a rival, who does not say who it is, holds the
 // file, and has the file replaced so many times while it waits, by one that the
 // rival holds too but for the last time.
-func lateLock(t *testing.T, d *dir, replaced int) (lock io.Closer, err error, rounds int) {
+func lateLock(t *testing.T, d *dir, replaced int) (lock io.Closer, rounds int, err error) {
 	t.Helper()
 	hold := func() *dirFile {
 		f := must(d.open("LOCK", os.O_RDWR|os.O_CREATE))
@@ -33,7 +33,7 @@ func lateLock(t *testing.T, d *dir, replaced int) (lock io.Closer, err error, ro
 		select {
 		case <-done:
 			check(t, rival.Close())
-			return lock, err, rounds
+			return lock, rounds, err
 		default:
 		}
 		check(t, d.Rename("LOCK", "old"))
@@ -45,7 +45,7 @@ func lateLock(t *testing.T, d *dir, replaced int) (lock io.Closer, err error, ro
 	synctest.Wait()
 	check(t, rival.Close())
 	<-done
-	return lock, err, rounds
+	return lock, rounds, err
 }
 
 // TestLockOfAFileReplacedMeanwhile: what is locked in the end is the file that has
@@ -53,7 +53,7 @@ func lateLock(t *testing.T, d *dir, replaced int) (lock io.Closer, err error, ro
 func TestLockOfAFileReplacedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := Dir(t.TempDir()).(*dir)
-		lock, err, _ := lateLock(t, d, 1)
+		lock, _, err := lateLock(t, d, 1)
 		check(t, err)
 		if _, err := d.Lock("LOCK", "later"); !heldBy(err, d.Path("LOCK"), "late") {
 			t.Errorf("with the lock taken, another was given: %v", err)
@@ -67,7 +67,7 @@ func TestLockOfAFileReplacedMeanwhile(t *testing.T) {
 func TestLockGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := Dir(t.TempDir()).(*dir)
-		lock, err, rounds := lateLock(t, d, 10*lockTries)
+		lock, rounds, err := lateLock(t, d, 10*lockTries)
 		if lock != nil || !errors.Is(err, errReplaced) || rounds != lockTries {
 			t.Fatalf("after %d rounds: %v", rounds, err)
 		}
