@@ -17,7 +17,7 @@ const (
 	journalDir = "wal"
 	// directBytes is from where on a log is better off with a sync of its own files:
 	// the journal would write its bytes a second time.
-	directBytes = 256 << 10
+	directBytes = 128 << 10
 	// markDelay is how long the last round may be without the mark behind it that
 	// tells it from an unfinished one.
 	markDelay = 5 * time.Millisecond
