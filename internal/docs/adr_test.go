@@ -33,8 +33,14 @@ func TestDecisionsHaveTheirForm(t *testing.T) {
 		for _, part := range []string{"Context", "Decision", "Consequences"} {
 			p.section(t, part)
 		}
-		if len(p.lines) > 70 {
-			t.Errorf("%s: %d lines are more than a page", p.name, len(p.lines))
+		lines := 0
+		for _, line := range p.lines {
+			if !strings.HasPrefix(line, "|") { // figures take the room they need
+				lines++
+			}
+		}
+		if lines > 70 {
+			t.Errorf("%s: %d lines are more than a page", p.name, lines)
 		}
 	}
 	if found != len(list) {
