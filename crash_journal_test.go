@@ -427,3 +427,48 @@ func TestJournalOfAFailedLogIsKept(t *testing.T) {
 		})
 	}
 }
+
+// What was waited for survives a power cut, on each level; what is not there cannot
+// be waited for, and a wait that is given up waits no more.
+func TestWaitedForIsDurable(t *testing.T) {
+	for _, level := range []string{"os", "interval", "fsync"} {
+		disk := vfs.NewMem()
+		gate := make(chan struct{})
+		var hold atomic.Bool
+		e, _ := openOn(t, vfs.NewFaulty(disk, func(op vfs.Op) vfs.Fault {
+			if hold.Load() && syncsRecords(op) {
+				return vfs.Fault{Block: gate}
+			}
+			return vfs.Fault{}
+		}))
+		topic, err := e.CreateTopic("t", varve.TopicConfig{Config: config("durability="+level, "flush.ms=86400000", "retention.ms=-1")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, _ := topic.Partition(0)
+		want := fill(t, topic, level, 5)
+		if err := p.WaitDurable(context.Background(), 5); err != nil || p.DurableEnd() != 5 {
+			t.Errorf("%s: %v, durable up to %d", level, err, p.DurableEnd())
+		}
+		left := lost(disk)
+		var out *varve.OutOfRangeError
+		if err := p.WaitDurable(context.Background(), 6); !errors.As(err, &out) || out.End != 5 {
+			t.Errorf("%s: waiting for what is not there: %v", level, err)
+		}
+		hold.Store(true)
+		if _, err := topic.Publisher(varve.PublisherOptions{Ack: varve.OS}).Publish(context.Background(), text("more")); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		given := make(chan error)
+		go func() { given <- p.WaitDurable(ctx, 6) }()
+		cancel()
+		if err := <-given; !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: given up: %v", level, err)
+		}
+		hold.Store(false)
+		close(gate)
+		mustClose(t, e)
+		checkValues(t, left, map[string][]string{"t": want})
+	}
+}

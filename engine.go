@@ -284,7 +284,7 @@ func (e *Engine) keepLast(cps map[logKey]*partition.Checkpoint) {
 	}
 	err := e.checkpoint.save(e.fs, next.logs)
 	if err == nil && whole {
-		err = e.journal.wal.Retire(round)
+		err = errors.Join(e.journal.wal.Retire(round), e.journal.wal.Shrink())
 		if err == nil {
 			err = e.checkpoint.markClean(e.fs)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,12 +38,81 @@ func TestGoldenDirectories(t *testing.T) {
 	}
 	for _, dir := range dirs {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
-			data := t.TempDir()
-			if err := os.CopyFS(data, os.DirFS(filepath.Join(dir, "data"))); err != nil {
-				t.Fatal(err)
+			for _, left := range []string{"data", "crashed"} {
+				from := filepath.Join(dir, left)
+				if _, err := os.Stat(from); err != nil && left == "crashed" {
+					continue // version 1 has no journal
+				}
+				data := t.TempDir()
+				if err := os.CopyFS(data, os.DirFS(from)); err != nil {
+					t.Fatal(err)
+				}
+				compareGolden(t, data, readGolden(t, filepath.Join(dir, "records.json")))
 			}
-			compareGolden(t, data, readGolden(t, filepath.Join(dir, "records.json")))
 		})
+	}
+}
+
+// A directory of version 1 becomes one of version 2 with the first start, whenever
+// the power goes meanwhile.
+func TestUpgradeMayBeCutAnywhere(t *testing.T) {
+	want := readGolden(t, "testdata/golden/v1/records.json")
+	disk := vfs.NewMem()
+	err := fs.WalkDir(os.DirFS("testdata/golden/v1/data"), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || name == "." {
+			return err
+		}
+		if d.IsDir() {
+			return disk.Mkdir(name)
+		}
+		data, err := os.ReadFile(filepath.Join("testdata/golden/v1/data", name))
+		if err != nil {
+			return err
+		}
+		return disk.WriteFile(name, data)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk = disk.Crash(vfs.CrashOptions{Unsynced: vfs.UnsyncedKept, Names: vfs.NamesKept}) // all of it is durable
+	step := int64(1)
+	if testing.Short() {
+		step = 7
+	}
+	for cut := int64(1); ; cut += step {
+		before := disk.Clone()
+		reached := false
+		var left *vfs.Mem
+		e, err := varve.OpenFS(vfs.NewFaulty(before, func(op vfs.Op) vfs.Fault {
+			switch {
+			case !changesDisk(op.Kind) || op.Seq < cut:
+				return vfs.Fault{}
+			case !reached:
+				reached = true
+				left = before.Crash(vfs.CrashOptions{Seed: uint64(cut), Unsynced: vfs.UnsyncedPages, Names: vfs.NamesRandom})
+			}
+			return vfs.Fault{Err: syscall.EIO}
+		}), quiet)
+		if err == nil {
+			e.Close()
+		}
+		if !reached {
+			return
+		}
+		e, err = varve.OpenFS(left, quiet)
+		if err != nil {
+			t.Fatalf("cut at call %d: %v", cut, err)
+		}
+		for name, recs := range want {
+			topic, err := e.Topic(name)
+			if err != nil {
+				t.Fatalf("cut at call %d: %v", cut, err)
+			}
+			if got, want := fmt.Sprint(recordsOf(t, topic)), fmt.Sprint(recs); got != want {
+				t.Fatalf("cut at call %d: topic %s:\ngot  %s\nwant %s", cut, name, got, want)
+			}
+		}
+		mustClose(t, e)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 
 	"github.com/varvelog/varve"
 )
@@ -105,4 +106,22 @@ func ExampleParseDurability() {
 	// fsync
 	// os
 	// durability is fsync, interval or os, not "never"
+}
+
+// Records of a topic that is not durable by default can be made so all at once.
+func ExamplePartition_WaitDurable() {
+	engine, done := scratch()
+	defer done()
+
+	ctx := context.Background()
+	topic := must(engine.CreateTopic("clicks", varve.TopicConfig{Config: map[string]string{"durability": "os"}}))
+	p := must(topic.Partition(0))
+	for i := range 1000 {
+		must(p.Publish(ctx, varve.Record{Value: fmt.Appendf(nil, "click %d", i)}))
+	}
+	if err := p.WaitDurable(ctx, p.LogEnd()); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(p.DurableEnd())
+	// Output: 1000
 }

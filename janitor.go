@@ -163,7 +163,7 @@ type keeping struct {
 // newKeeping begins with what the last checkpoint has of logs that could not be
 // opened this time.
 func newKeeping(e *Engine, round uint64) *keeping {
-	k := &keeping{old: e.checkpoint.Logs, floor: e.journal.floor.Load(), logs: make(map[logKey]keptLog), needed: round}
+	k := &keeping{old: e.checkpoint.Logs, floor: e.journal.floor, logs: make(map[logKey]keptLog), needed: round}
 	opened := make(map[logKey]bool)
 	ours := make(map[uuid.UUID]bool)
 	for _, t := range e.Topics() {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/varvelog/varve/internal/vfs"
@@ -31,14 +30,14 @@ const (
 // frame in the next round says so.
 //
 //	field               guarded by   written by
-//	wal, log, full, files, wake, done   (immutable)   newJournal
+//	wal, log, limit, floor, files, wake, done   (immutable)   newJournal
 //	queue, queued, stopped   mu      add, take, stop
 //	buf, unmarked       the goroutine of run
-//	floor               atomic       Open
 type journal struct {
 	wal   *wal.Journal
 	log   *slog.Logger
-	limit int64 // bytes of the wal from which on a checkpoint is due
+	limit int64  // bytes of the wal from which on a checkpoint is due
+	floor uint64 // the last round before this engine: the files have what is up to it
 	files *pool[*task]
 	wake  chan struct{}
 	done  chan struct{}
@@ -50,7 +49,6 @@ type journal struct {
 
 	buf      []byte
 	unmarked bool // the last round may be taken for unfinished
-	floor    atomic.Uint64
 }
 
 // task is a log that waits for a round, or one whose files were synced.
@@ -66,6 +64,7 @@ func newJournal(w *wal.Journal, maxBytes int64, log *slog.Logger) *journal {
 		wal: w, log: log, limit: maxBytes / 2, wake: make(chan struct{}, 1), done: make(chan struct{}),
 		queued: make(map[*partition.Log]bool),
 	}
+	j.floor = w.Round()
 	j.files = newPool(directSyncs, j.syncFiles)
 	go j.run()
 	return j

@@ -159,6 +159,19 @@ func (p *Partition) End() Offset { return p.offset((*partition.Log).End) }
 // DurableEnd is the first offset that a power cut could take.
 func (p *Partition) DurableEnd() Offset { return p.offset((*partition.Log).DurableEnd) }
 
+// WaitDurable returns nil when everything below end is on stable storage, which it
+// asks for, on every level: a power cut cannot take it any more. An end above LogEnd
+// is an *OutOfRangeError.
+func (p *Partition) WaitDurable(ctx context.Context, end Offset) error {
+	if p.broken != nil {
+		return p.broken
+	}
+	if err := p.log.WaitDurable(ctx, end); err != nil {
+		return fmt.Errorf("wait for offset %d of %s to be durable: %w", end, p.log.Name(), err)
+	}
+	return nil
+}
+
 // LogEnd is the offset that the next record gets.
 func (p *Partition) LogEnd() Offset { return p.offset((*partition.Log).LogEnd) }
 

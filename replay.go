@@ -155,7 +155,6 @@ func (e *Engine) openJournal(stop partition.Stop) (*wal.Old, *replay, error) {
 // cannot be opened now is carried over.
 func (e *Engine) retireJournal(old *wal.Old, r *replay) error {
 	lost := e.unopened()
-	e.journal.floor.Store(old.Round())
 	if len(lost) > 0 || e.anyBroken() {
 		_, err := wal.Read(e.fs, journalDir, func(round wal.Round) error {
 			if round.Number > old.Round() {

@@ -23,14 +23,14 @@ func (l *Log) SyncRound() error {
 }
 
 // WaitDurable returns nil when everything below end is on stable storage, which it
-// asks for.
+// asks for. An end that the log has not reached is an *OutOfRangeError.
 func (l *Log) WaitDurable(ctx context.Context, end record.Offset) error {
+	if have := l.LogEnd(); end > have {
+		return &OutOfRangeError{Asked: end, Start: l.Start(), End: have}
+	}
 	w := NewWaiter()
-	for {
-		settled := func() bool { return l.DurableEnd() >= end || l.Failed() != nil || l.gone.Load() }
-		if !l.durables.park(w, settled) {
-			break
-		}
+	settled := func() bool { return l.DurableEnd() >= end || l.Failed() != nil || l.gone.Load() }
+	for l.durables.park(w, settled) {
 		l.env.Journal.Commit(l)
 		select {
 		case <-w.C:

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -273,7 +274,7 @@ func (j *Journal) raise(round uint64) {
 
 // thinLocked keeps the n largest spare files.
 func (j *Journal) thinLocked(n int) error {
-	slices.SortStableFunc(j.spares, func(a, b *file) int { return int((a.head.size - b.head.size) / page) })
+	slices.SortStableFunc(j.spares, func(a, b *file) int { return cmp.Compare(a.head.size, b.head.size) })
 	var errs []error
 	for len(j.spares) > n {
 		errs = append(errs, j.spares[0].discard(j.fs))
@@ -310,6 +311,22 @@ func (j *Journal) Retire(round uint64) error {
 	}
 	j.live = kept
 	return j.thinLocked(spareFiles)
+}
+
+// Shrink removes all files that hold no round but the smallest: for an engine that
+// stops.
+func (j *Journal) Shrink() error {
+	j.settle()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	slices.SortStableFunc(j.spares, func(a, b *file) int { return cmp.Compare(a.head.size, b.head.size) })
+	var errs []error
+	for len(j.spares) > 1 {
+		last := len(j.spares) - 1
+		errs = append(errs, j.spares[last].discard(j.fs))
+		j.spares = j.spares[:last]
+	}
+	return errors.Join(errs...)
 }
 
 // settle waits for a file that is being prepared.

@@ -466,3 +466,27 @@ func TestFramesBehindADamagedHeader(t *testing.T) {
 		}
 	}
 }
+
+// An engine that stops keeps one small file.
+func TestShrinkKeepsTheSmallest(t *testing.T) {
+	m := disk(t)
+	_, old := readAll(t, m)
+	j := Open(m, dir, Options{MaxBytes: 8 << 20}, old, 0)
+	for n := range 100 {
+		write(t, j, aFrame(n, 9000))
+	}
+	if err := errors.Join(j.Retire(j.Round()), j.Shrink(), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	files := m.Files()
+	if len(files) != 1 {
+		t.Fatalf("left are %v", files)
+	}
+	rounds, old := readAll(t, m)
+	if len(rounds) > 0 || old.files[0].head.size > 512<<10 {
+		t.Errorf("a file of %d bytes with %d rounds", old.files[0].head.size, len(rounds))
+	}
+	j = Open(m, dir, Options{MaxBytes: 8 << 20}, old, 100)
+	defer j.Close()
+	write(t, j, aFrame(1, 10))
+}

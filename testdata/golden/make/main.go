@@ -3,6 +3,10 @@
 //
 //	go run ./testdata/golden/make testdata/golden/v2
 //
+// It has the directory twice: "data" was stopped cleanly; "crashed" is what a power
+// cut leaves that takes everything from the newest log files, so that the journal
+// alone has it.
+//
 // A directory is made once for each version of the format and never again: the
 // test that opens them stands for everybody who has such a directory.
 package main
@@ -42,7 +46,8 @@ func write(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return fmt.Errorf("%s is there: a golden directory is never written again", dir)
 	}
-	e, err := varve.Open(filepath.Join(dir, "data"), varve.Options{})
+	data := filepath.Join(dir, "data")
+	e, err := varve.Open(data, varve.Options{JournalBytes: 8 << 20})
 	if err != nil {
 		return err
 	}
@@ -58,6 +63,9 @@ func write(dir string) error {
 			return err
 		}
 	}
+	if err := crash(data, filepath.Join(dir, "crashed")); err != nil {
+		return err
+	}
 	if err := e.Close(); err != nil {
 		return err
 	}
@@ -66,6 +74,30 @@ func write(dir string) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "records.json"), append(text, '\n'), 0o600)
+}
+
+// crash copies a directory that is open, and empties the newest log file of each
+// partition in the copy.
+func crash(from, to string) error {
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		return err
+	}
+	partitions, err := filepath.Glob(filepath.Join(to, "topics", "*", "*", "partition.json"))
+	if err != nil {
+		return err
+	}
+	for _, p := range partitions {
+		logs, err := filepath.Glob(filepath.Join(filepath.Dir(p), "*.log"))
+		if err != nil {
+			return err
+		}
+		if n := len(logs); n > 0 {
+			if err := os.Truncate(logs[n-1], 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // trimmed is the log start of the second partition of each topic.
