@@ -58,9 +58,13 @@ fuzz: ## fuzz every native target for FUZZTIME each (20s)
 		targets=$$($(GO) test -list '^Fuzz' $$package); \
 		for target in $$(echo "$$targets" | grep '^Fuzz' || true); do \
 			echo "fuzz $$package $$target"; \
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$package; \
 		done; \
 	done
+
+.PHONY: mutants
+mutants: ## break the engine on purpose, one protection at a time: each break must be caught (minutes)
+	$(GO) run ./fuzz/mutants
 
 .PHONY: interop
 interop: ## Apache Kafka reads our files, we read its (needs a JDK and Maven)

@@ -1,0 +1,78 @@
+package main
+
+const (
+	root      = "github.com/varvelog/varve"
+	part      = root + "/partition"
+	journal   = root + "/wal"
+	crashes   = "Survives|RecoveryMayBeCut|Kill|Journal|Unfinished|FlipsBehind|Trim"
+	crashPart = "Crash|Kill|Cut|Sync|Torn|Recovery|Visible|Readers"
+)
+
+// mutants are the breaks. What is broken is what a peer, or an earlier state of this
+// code, got wrong.
+var mutants = []mutant{
+	{"acknowledged without the journal", "journal.go",
+		"		_, err := g.j.wal.Write(g.frames)\n", "		var err error\n", root, crashes},
+	{"replay writes nothing", "replay.go",
+		"log.Data(f.Base, f.Pos, f.Payload, f.Next)", "log.Data(f.Base, f.Pos, nil, f.Next)", root, crashes},
+	{"replay knows of nothing durable", "replay.go",
+		"			log.Durable(f.Next)\n", "			_ = log.Durable\n", root, crashes},
+	{"a round too few is replayed", "replay.go",
+		"round > r.e.checkpoint.Logs[key].Round", "round > r.e.checkpoint.Logs[key].Round+1", root, crashes},
+	{"the old journal is not retired", "replay.go",
+		"	return e.journal.wal.Retire(old.Round())\n", "	return nil\n", root, crashes},
+	{"journal of a broken topic is dropped", "replay.go",
+		"			return e.journal.carry(keep)\n", "			return nil\n", root, crashes},
+	{"journal released too early", "janitor.go",
+		"e.journal.wal.Release(next.needed)", "e.journal.wal.Release(1 << 60)", root, crashes},
+	{"a log that failed is not waited for", "janitor.go",
+		"	k.needed = min(k.needed, max(old.Round, k.floor))\n", "", root, crashes},
+	{"checkpoint says a round too many", "janitor.go",
+		"keptLog{Checkpoint: cp, Round: round}, true", "keptLog{Checkpoint: cp, Round: round + 1}, true", root, crashes},
+	{"checkpoint before the sync of the segment", "partition/close.go",
+		"		err = active.Sync()\n", "		err = nil\n", root, crashes},
+	{"checkpoint before the sync of the names", "partition/close.go",
+		"	err := l.syncNames(names)\n", "	_, err := names, error(nil)\n", root, crashes},
+	{"no closing mark", "journal.go",
+		"	_, err := j.wal.Write(nil)\n", "	var err error\n", root, crashes},
+	{"full journal is fatal", "journal.go",
+		"		if errors.Is(err, wal.ErrFull) {\n			for", "		if false {\n			for", root, crashes},
+	{"clean mark of any start is believed", "checkpoint.go",
+		"err == nil && ok && mark.Starts == c.starts", "err == nil && ok", root, "Derived|Clean|" + crashes},
+	{"journal: no sync", "wal/journal.go",
+		"	if err := c.f.Sync(); err != nil {\n		return fmt.Errorf(\"sync: %w\", err)\n	}\n", "", journal, "."},
+	{"journal: a new file that is not synced", "wal/file.go",
+		"	if err := c.f.Sync(); err != nil {\n		return err\n	}\n	c.head", "	c.head", journal, "."},
+	{"journal: a file used again keeps its id", "wal/journal.go",
+		"		head.size = c.head.size\n", "		head.size, head.id = c.head.size, c.head.id\n", journal, "."},
+	{"journal: checksums without the position", "wal/format.go",
+		"	binary.BigEndian.PutUint64(b[8:], uint64(pos))\n", "	_ = pos\n", journal, "."},
+	{"journal: checksums without the id", "wal/format.go",
+		"	binary.BigEndian.PutUint64(b[:], id)\n", "	_ = id\n", journal, "."},
+	{"journal: a failed sync is tried again", "wal/journal.go",
+		"	if j.failed != nil {\n		return 0, j.failed\n	}\n", "", journal, "."},
+	{"recovery trusts the page cache", "segment/recover.go",
+		"		if _, err := h.file.WriteAt(part, int64(pos)); err != nil {\n			return err\n		}\n", "", part, "."},
+	{"names of new files are not synced", "partition/sync.go",
+		"	if err := l.env.FS.SyncDir(l.dir); err != nil {\n		return err\n	}\n", "", part, "."},
+	{"acknowledged before the round", "partition/round.go",
+		"	if err != nil {\n		l.fail(err)\n		l.endLocked()\n", "	if err != nil {\n		l.endLocked()\n", part, "."},
+	{"a new segment does not wait for the one in front", "partition/roll.go",
+		"	if !l.Unsynced() {\n		return l.Failed()\n	}\n", "	return l.Failed()\n", part, "."},
+	{"readers see what is not durable", "partition/writer.go",
+		"	if level != Fsync {\n", "	if true {\n", part, "."},
+	{"published before it is shown", "partition/writer.go",
+		"		w.seg.Show(w.seg.Size())\n		l.publish(end)\n", "		l.publish(end)\n		w.seg.Show(w.seg.Size())\n", part, "."},
+	{"a trim is seen before it is durable", "partition/trim.go",
+		"	if err := l.meta.save(l, body); err != nil {\n		return fmt.Errorf(\"move the log start", "	raise(&l.start, int64(to))\n	if err := l.meta.save(l, body); err != nil {\n		return fmt.Errorf(\"move the log start", part, "."},
+	{"offsets are given out again after a trim", "partition/open.go",
+		"	end := max(l.Start(), o.durable)\n", "	end := o.durable\n", part, "."},
+	{"the epoch does not rise", "partition/open.go",
+		"		l.epoch++ ", "		_ = l.epoch ", part, "."},
+	{"damage is cut like a torn end", "partition/torn.go",
+		"	if at < o.durable || ", "	if ", part, "."},
+	{"a failed write is not cut back", "segment/append.go",
+		"		if terr := h.file.Truncate(start); terr != nil {", "		if terr := error(nil); terr != nil {", part, "."},
+	{"reads do not check", "segment/scan.go",
+		"			if err := b.Verify(); err != nil {", "			if err := error(nil); err != nil {", part, "."},
+}
