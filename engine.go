@@ -28,7 +28,7 @@ import (
 // is taken by a publish or a read.
 //
 //	field               guarded by   written by
-//	fs, opt, log, env, workers, journal, cache, lock   (immutable)   Open
+//	fs, opt, log, env, workers, journal, scrubber, cache, lock   (immutable)   Open
 //	topics, broken      mu           Open, create, delete
 //	catalogMu           (a lock)     held for the length of a create, alter, delete
 //	retentionMu         (a lock)     held for the length of a pass of retention
@@ -41,8 +41,11 @@ type Engine struct {
 	env     partition.Env
 	workers *workers
 	journal *journal
-	cache   *batchCache
-	lock    io.Closer
+
+	scrubber *scrubber
+
+	cache *batchCache
+	lock  io.Closer
 
 	requests requestPool
 
@@ -174,6 +177,7 @@ func (e *Engine) openLocked() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	e.stopJanitor, e.janitorDone = cancel, make(chan struct{})
 	go e.janitor(ctx)
+	e.scrubber = newScrubber(ctx, e)
 	return nil
 }
 
@@ -229,6 +233,7 @@ func (e *Engine) Close() error {
 
 	e.stopJanitor()
 	<-e.janitorDone
+	e.scrubber.wait()
 	cps, err := e.closeLogs()
 	e.workers.stop()
 	e.journal.stop()

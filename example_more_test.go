@@ -125,3 +125,16 @@ func ExamplePartition_WaitDurable() {
 	fmt.Println(p.DurableEnd())
 	// Output: 1000
 }
+
+// The scrub checks in the background what is stored; a monitor asks for what it found.
+func ExampleEngine_Scrub() {
+	engine, done := scratch()
+	defer done()
+
+	status := engine.Scrub()
+	fmt.Println("passes:", status.Passes, "damaged:", len(status.Faults))
+	for _, fault := range status.Faults {
+		fmt.Println(fault.Path, fault.From, fault.To)
+	}
+	// Output: passes: 0 damaged: 0
+}

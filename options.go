@@ -29,6 +29,9 @@ type Options struct {
 	// CacheBytes bounds the decompressed batches that readers share. 0: 64 MiB,
 	// negative: none, so that every reader decompresses for itself.
 	CacheBytes int64
+	// ScrubRate is how many bytes a second are read in the background to check what is
+	// stored, see Engine.Scrub. 0: 2 MiB; negative: none.
+	ScrubRate int64
 	// Clock is the wall clock, for timestamps and retention. Nil: time.Now. It may
 	// be set back: times of appends never are.
 	Clock func() time.Time
@@ -38,6 +41,7 @@ const (
 	defaultRetentionInterval = 30 * time.Second
 	defaultCacheBytes        = 64 << 20
 	defaultJournalBytes      = 256 << 20
+	defaultScrubRate         = 2 << 20
 	maxOpenFiles             = 4096
 )
 
@@ -58,6 +62,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.CacheBytes == 0 {
 		o.CacheBytes = defaultCacheBytes
+	}
+	if o.ScrubRate == 0 {
+		o.ScrubRate = defaultScrubRate
 	}
 	if o.Clock == nil {
 		o.Clock = time.Now

@@ -28,6 +28,15 @@ func (c *Cursor) Path() string { return c.seg.Path() }
 // Below the log start or above the end it is an *OutOfRangeError; at damage a
 // *segment.CorruptError, whose To is where reading can go on.
 func (l *Log) Read(buf []byte, most int, from record.Offset, c *Cursor) (segment.Chunk, error) {
+	chunk, err := l.Check(buf, most, from, c)
+	if len(chunk.Data) > 0 {
+		l.stats.read(len(chunk.Data))
+	}
+	return chunk, err
+}
+
+// Check is Read for who wants to know what is damaged: it is not counted.
+func (l *Log) Check(buf []byte, most int, from record.Offset, c *Cursor) (segment.Chunk, error) {
 	at := *c
 	for {
 		end := l.End()
@@ -56,7 +65,6 @@ func (l *Log) Read(buf []byte, most int, from record.Offset, c *Cursor) (segment
 		}
 		if len(chunk.Data) > 0 {
 			*c = Cursor{seg, chunk.Pos, chunk.Next}
-			l.stats.read(len(chunk.Data))
 			return chunk, nil
 		}
 		if seg.Next() >= end || !seg.Sealed() {
