@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"github.com/varvelog/varve"
 	"github.com/varvelog/varve/internal/vfs"
@@ -38,10 +39,45 @@ func crash(dir, topic string, config map[string]string, lines []string, trim var
 	if err == nil {
 		err = copyTree(live, dir, func(name string) bool { return !isSeals(name) && name != "LOCK" })
 	}
+	if err == nil {
+		err = tellJournal(live)
+	}
 	if err := errors.Join(err, e.Close()); err != nil {
 		return err
 	}
 	return errors.Join(os.RemoveAll(dir), os.Rename(live, dir))
+}
+
+// tellJournal writes the journal of a directory anew, with the same frames: one in
+// each round, and a mark behind the last. How an engine shares them out depends on
+// how fast the machine is.
+func tellJournal(dir string) error {
+	var frames []wal.Frame
+	after := uint64(0) // the rounds of an earlier life, which a checkpoint knows of
+	_, err := wal.Read(vfs.Dir(dir), journalName, func(r wal.Round) error {
+		if len(frames) == 0 {
+			after = r.Number - 1
+		}
+		for _, f := range r.Frames {
+			f.Payload = slices.Clone(f.Payload)
+			frames = append(frames, f)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(os.RemoveAll(filepath.Join(dir, journalName)), os.Mkdir(filepath.Join(dir, journalName), 0o700)); err != nil {
+		return err
+	}
+	j := wal.Open(vfs.Dir(dir), journalName, wal.Options{}, &wal.Old{}, after)
+	for _, f := range frames {
+		if _, err := j.Write([]wal.Frame{f}); err != nil {
+			return errors.Join(err, j.Close())
+		}
+	}
+	_, err = j.Write(nil)
+	return errors.Join(err, j.Close())
 }
 
 func publishLines(e *varve.Engine, topic string, config map[string]string, lines []string) error {
