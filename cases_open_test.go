@@ -498,3 +498,40 @@ func TestOpenAndCloseLeaveNoGoroutine(t *testing.T) {
 		t.Errorf("%d goroutines became %d", before, after)
 	}
 }
+
+// What is missing of a directory that was stopped cleanly is told of: a topic, and
+// the version.
+func TestWhatIsMissingIsTold(t *testing.T) {
+	disk := vfs.NewMem()
+	e, _ := openOn(t, disk)
+	mustTopic(t, e, "a")
+	gone := mustTopic(t, e, "b")
+	mustClose(t, e)
+	if err := disk.RemoveAll("topics/b"); err != nil {
+		t.Fatal(err)
+	}
+	e, logged := openOn(t, disk)
+	if said := logged.first("topic is missing"); !strings.Contains(said, gone.ID().String()) {
+		t.Errorf("of the topic it says %q", said)
+	}
+	if err := e.DeleteTopic("a"); err != nil {
+		t.Fatal(err)
+	}
+	mustTopic(t, e, "c")
+	mustClose(t, e)
+	e, logged = openOn(t, disk)
+	if said := logged.first("missing"); said != "" {
+		t.Errorf("of what was deleted it says %q", said)
+	}
+	mustClose(t, e)
+	for _, name := range []string{"FORMAT", "FORMAT.copy"} {
+		if err := disk.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e, logged = openOn(t, disk)
+	if logged.first("FORMAT and its copy are missing") == "" {
+		t.Error("of the version it says nothing")
+	}
+	mustClose(t, e)
+}

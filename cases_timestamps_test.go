@@ -401,6 +401,17 @@ func TestTimesNeverGoBackWithTheClock(t *testing.T) {
 			}
 			high = rec.Timestamp
 		}
+		if _, err := p.Trim(p.End()); err != nil { // no segment says any more when that was
+			t.Fatal(err)
+		}
+		r.reopen()
+		p = r.part(codec, 0)
+		off := r.publish(p, text("after a start"))
+		for _, rec := range collect(t, p.Records(context.Background(), varve.At(off))) {
+			if rec.Timestamp < high {
+				t.Errorf("%s: after a start a record is stamped %d ms before those that are gone", codec, high-rec.Timestamp)
+			}
+		}
 	}
 }
 

@@ -14,7 +14,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/varvelog/varve/internal/checkpoint"
+
 	"github.com/varvelog/varve/internal/vfs"
 	"github.com/varvelog/varve/partition"
 	"github.com/varvelog/varve/segment"
@@ -145,6 +147,10 @@ func (e *Engine) openLocked() error {
 	if mended != "" {
 		e.log.Warn("metadata is restored from its copy", "what", mended)
 	}
+	if starts == 0 && e.hasTopics() {
+		e.log.Error("FORMAT and its copy are missing, making them anew: which version the directory had is not known",
+			"path", e.fs.Path(formatName))
+	}
 	stop, err := e.checkpoint.load(e.fs, e.log, starts)
 	if err != nil {
 		return err
@@ -186,6 +192,9 @@ func (e *Engine) openLogs(stop partition.Stop) error {
 	if err := e.loadTopics(); err != nil {
 		return err
 	}
+	if stop == partition.Clean {
+		e.nameMissing()
+	}
 	old, r, err := e.openJournal(stop)
 	if err != nil {
 		return err
@@ -204,6 +213,26 @@ func (e *Engine) openLogs(stop partition.Stop) error {
 		return errors.Join(err, e.closeJournal())
 	}
 	return nil
+}
+
+// nameMissing names topics that were there at the clean stop and are not now.
+func (e *Engine) nameMissing() {
+	if e.anyBroken() { // it may be one of them
+		return
+	}
+	there := make(map[uuid.UUID]bool)
+	for _, t := range e.Topics() {
+		there[t.id] = true
+	}
+	missing := make(map[uuid.UUID]int)
+	for key := range e.checkpoint.Logs {
+		if !there[key.Topic] {
+			missing[key.Topic]++
+		}
+	}
+	for id, partitions := range missing {
+		e.log.Error("topic is missing: its directory is gone since the stop", "id", id, "partitions", partitions)
+	}
 }
 
 func (e *Engine) closeJournal() error {

@@ -63,6 +63,12 @@ func (e *Engine) checkEmpty() error {
 	return nil
 }
 
+// hasTopics says whether there is anything under topics/.
+func (e *Engine) hasTopics() bool {
+	entries, err := e.fs.ReadDir(topicsName)
+	return err == nil && len(entries) > 0
+}
+
 // countStart makes the directory one of varve's where it is not yet, and notes
 // that there is one start more: no mark of a clean stop before it counts any more.
 func (e *Engine) countStart(starts uint64) error {

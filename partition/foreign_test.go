@@ -1,6 +1,7 @@
 package partition_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -92,6 +93,67 @@ func TestCopiedLogKeepsItsGaps(t *testing.T) {
 			r.restart()
 			same("after a clean stop")
 		})
+	}
+}
+
+// Damage in it is damage, wherever another file follows: nothing is cut.
+func TestDamageInACopiedLogIsKept(t *testing.T) {
+	for file, at := range map[int]int{0: 20, 30: 90} {
+		disk := copied(t, map[record.Offset][]record.Offset{0: {3, 9, 12}, 30: {41, 50}, 60: {61, 70}})
+		check(t, disk.FlipBit(fmt.Sprintf("%s/%020d.log", dir, file), int64(8*at)))
+		r := &rig{t: t, disk: disk, cfg: small(partition.OS), now: 1_700_000_000_000, eager: true}
+		r.wrote = map[record.Offset]string{}
+		for range 2 {
+			r.open(nil, false)
+			entries, gaps := readPast(t, r.log, 0)
+			if len(entries) != 6 || len(gaps) != 1 {
+				t.Errorf("file %d: %d of 7 records, gaps %v\n%s", file, len(entries), gaps, r.logged.String())
+			}
+			disk.Remove(dir + "/seals") // they are never synced
+		}
+	}
+}
+
+// It keeps them too when it takes the place of an empty partition that was stopped
+// cleanly, with the metadata of that or without.
+func TestCopiedLogInTheFilesOfAnother(t *testing.T) {
+	files := map[record.Offset][]record.Offset{0: {3, 9}, 30: {41, 50}, 60: {61, 70}}
+	for _, used := range []int{0, 2} { // records in the log whose place it takes
+		for _, kept := range []bool{false, true} {
+			r := newRig(t, small(partition.Fsync))
+			for range used {
+				r.publish(1)
+			}
+			cp, err := r.log.Close()
+			check(t, err)
+			disk := copied(t, files)
+			if kept {
+				for _, name := range []string{"/partition.json", "/partition.json.copy"} {
+					data, err := r.disk.ReadFile(dir + name)
+					check(t, err)
+					check(t, disk.WriteFile(dir+name, data))
+				}
+			}
+			left := &rig{t: t, disk: disk, cfg: r.cfg, now: r.now, eager: true}
+			left.wrote = map[record.Offset]string{}
+			before := map[string][]byte{}
+			for _, base := range []int{0, 30, 60} {
+				name := fmt.Sprintf("%s/%020d.log", dir, base)
+				before[name], _ = disk.ReadFile(name)
+			}
+			left.open(&cp, true)
+			for name, data := range before {
+				if now, err := disk.ReadFile(name); err != nil || !bytes.Equal(now, data) {
+					t.Errorf("metadata kept %t, %d records: %s had %d bytes and has %d (%v)\n%s", kept, used, name, len(data), len(now), err, left.logged.String())
+				}
+			}
+			if kept {
+				continue // offsets that are missing are damage: it says that there are no gaps
+			}
+			if entries, err := read(left.log, left.log.Start()); err != nil || len(entries) != 6 {
+				t.Errorf("%d records used: %d of 6 are there: %v\n%s", used, len(entries), err, left.logged.String())
+			}
+		}
 	}
 }
 

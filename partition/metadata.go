@@ -33,6 +33,9 @@ type metadataBody struct {
 	LogStart record.Offset `json:"logStart"`
 	// Sparse says that offsets may have gaps, so that a jump is no damage.
 	Sparse bool `json:"sparse,omitempty"`
+	// Durable is the end of what was there when the log was taken over from somebody
+	// else, so that nothing of that is ever taken for torn.
+	Durable record.Offset `json:"durable,omitempty"`
 }
 
 func decodeMetadata(data []byte) (metadataBody, error) {
@@ -42,8 +45,8 @@ func decodeMetadata(data []byte) (metadataBody, error) {
 	if err := d.Decode(&b); err != nil {
 		return b, err
 	}
-	if b.LogStart < 0 {
-		return b, fmt.Errorf("log start %d is negative", b.LogStart)
+	if b.LogStart < 0 || b.Durable < 0 {
+		return b, fmt.Errorf("log start %d or durable end %d is negative", b.LogStart, b.Durable)
 	}
 	return b, nil
 }

@@ -1,10 +1,12 @@
 package partition
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/varvelog/varve/internal/twin"
 	"github.com/varvelog/varve/record"
 	"github.com/varvelog/varve/segment"
 )
@@ -66,6 +68,9 @@ func (o *opening) run() error {
 	if o.bases, err = l.listSegments(); err != nil {
 		return err
 	}
+	if o.cp != nil {
+		o.known = o.cp.Active
+	}
 	if err := o.loadStart(); err != nil {
 		return err
 	}
@@ -77,10 +82,7 @@ func (o *opening) run() error {
 		l.log.Warn("seals are those of another log, reading the segments instead", "partition", l.name,
 			"path", l.env.FS.Path(l.seals.name))
 	}
-	if o.cp != nil {
-		o.known = o.cp.Active
-	}
-	if o.durable = o.known.Next; o.replay != nil {
+	if o.durable = max(o.known.Next, l.meta.body.Durable); o.replay != nil {
 		o.durable = max(o.durable, o.replay.durable)
 	}
 	o.addMissing()
@@ -100,7 +102,11 @@ func (o *opening) run() error {
 func (o *opening) loadStart() error {
 	l := o.l
 	err := l.meta.load(l)
-	if o.clean && (err != nil || l.meta.generation == 0) {
+	if err == nil && l.meta.generation == 0 && o.clean && !o.isAsLeft() {
+		l.log.Warn("partition is not as it was left at the stop", "partition", l.name, "dir", l.env.FS.Path(l.dir))
+		o.cp, o.clean, o.stopped, o.known = nil, false, false, segment.State{}
+	}
+	if o.clean && (errors.Is(err, twin.ErrDamaged) || err == nil && l.meta.generation == 0) {
 		l.log.Error("metadata is lost, making it anew from the checkpoint", "partition", l.name, "err", err)
 		err = l.meta.save(l, metadataBody{ID: newID(), LogStart: o.cp.Start, Sparse: o.cp.Sparse})
 	}
@@ -123,18 +129,32 @@ func (o *opening) loadStart() error {
 	return nil
 }
 
+// isAsLeft says whether the files are those of the log that was stopped: the active
+// segment has its length, and none is behind it.
+func (o *opening) isAsLeft() bool {
+	n := len(o.bases)
+	switch {
+	case n > 0 && o.bases[n-1] > o.cp.Active.Base:
+		return false
+	case o.cp.Active.Size == 0:
+		return n == 0 || o.bases[n-1] < o.cp.Active.Base || o.activeIsWhole()
+	}
+	return o.activeIsWhole()
+}
+
 // adopt makes the metadata of a log that came without: its files alone say where it
 // starts, and a jump of their offsets is none that can be told from a compacted
 // log's.
-func (o *opening) adopt() error {
+func (o *opening) adopt(end record.Offset) error {
 	l := o.l
-	body := metadataBody{ID: newID(), Sparse: true}
+	body := metadataBody{ID: newID(), Sparse: true, Durable: end}
 	if len(o.list) > 0 {
 		body.LogStart = o.list[0].Base()
 	}
 	l.log.Warn("partition has no metadata: taking it for one that was copied from a Kafka broker",
 		"partition", l.name, "dir", l.env.FS.Path(l.dir), "log start", body.LogStart)
 	l.start.Store(int64(body.LogStart))
+	l.seals.id = body.ID
 	return l.meta.save(l, body)
 }
 
@@ -278,7 +298,7 @@ func (o *opening) finish() error {
 		l.appendSegmentLocked(s)
 	}
 	if o.foreign {
-		if err := o.adopt(); err != nil {
+		if err := o.adopt(end); err != nil {
 			return err
 		}
 	}

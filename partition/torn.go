@@ -31,6 +31,10 @@ func (o *opening) isDamage(at record.Offset, behind []record.Offset) bool {
 	return len(behind) > 0 && (o.clean || o.foreign || o.l.Config().Level == Fsync)
 }
 
+// isUnknown says that a file came after the clean stop. It is none of ours, so that
+// nothing of it is cut.
+func (o *opening) isUnknown(base record.Offset) bool { return o.clean && base > o.known.Base }
+
 // cutAtGap looks at the offsets between what was taken so far and the next
 // segment. Where there are any and it is no damage, a crash has taken the name of
 // a file: the log is cut there.
@@ -55,7 +59,7 @@ func (o *opening) judge(s *segment.Segment, torn *segment.Torn) (*segment.Torn, 
 	switch {
 	case torn == nil && !early:
 		return nil, nil
-	case o.isDamage(s.Next(), behind):
+	case o.isDamage(s.Next(), behind) || o.isUnknown(s.Base()):
 		if torn == nil {
 			return nil, nil // the gap in front of the next segment says it
 		}
@@ -75,7 +79,7 @@ func (o *opening) nextBase(base record.Offset, behind []record.Offset) record.Of
 	switch {
 	case len(behind) > 0:
 		return behind[0]
-	case o.stopped && !o.clean:
+	case o.stopped && !o.clean || o.isUnknown(base):
 		return -1
 	case base < o.known.Base:
 		return o.known.Base

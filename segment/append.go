@@ -131,12 +131,16 @@ func (s *Segment) noteTurn(e *Entry) {
 func (s *Segment) dropTurn(epoch record.Epoch) {
 	turns := slices.Clone(*s.turns.Load())
 	turns = turns[:len(turns)-1]
-	if len(turns) == 0 && s.before.Size == 0 { // it was the first batch
+	front := s.before.LastEpoch
+	switch n := len(turns); {
+	case n > 0:
+		front = turns[n-1].Epoch
+	case s.before.Size == 0: // it was the first batch
+		front, turns = epoch, append(turns, EpochStart{epoch, s.base})
 		s.firstEpoch.Store(int32(epoch))
-		turns = append(turns, EpochStart{epoch, s.base})
 	}
 	s.turns.Store(&turns)
-	s.lastEpoch.Store(int32(epoch))
+	s.lastEpoch.Store(int32(front))
 }
 
 // Fits says whether size more bytes, the last batch of which ends at last, can be

@@ -79,6 +79,9 @@ func (r *resync) byChecksum() bool {
 		return false
 	}
 	next := r.hole.From + offsets(head)
+	if r.w.open {
+		next = r.hole.From + r.likely(head, int64(to-r.at))
+	}
 	if next > r.w.Next {
 		return false
 	}
@@ -148,11 +151,13 @@ func (r *resync) byLength() bool {
 			return false
 		}
 		at += record.Pos(size)
-		next += offsets(head)
+		if next += offsets(head); r.w.open {
+			next += r.likely(head, size) - offsets(head)
+		}
 		agree = agree && offsets(head) > 0
 		switch {
 		case at == r.w.End && r.w.open:
-			return agree && r.ends(at, next)
+			return r.ends(at, next)
 		case at == r.w.End:
 			return r.ends(at, r.w.Next)
 		case at > r.anchor.Pos:
@@ -297,6 +302,19 @@ func (r *resync) read(p []byte, at record.Pos) int {
 		return 0
 	}
 	return n
+}
+
+// likely is how many offsets a damaged batch takes, of which nothing but its header
+// tells: there it says so twice. Where the two differ a bit flipped in one of them;
+// the larger one counts, for an offset may not be given out again, unless the batch
+// could hardly hold so many records.
+func (r *resync) likely(head []byte, size int64) record.Offset {
+	n, m := offsets(head), record.Offset(int32(binary.BigEndian.Uint32(head[57:])))
+	n, m = max(n, m), min(n, m)
+	if n != m && int64(n) > size {
+		n = m
+	}
+	return max(n, 1)
 }
 
 // baseOffset and offsets are what a batch header says of its first offset and
