@@ -148,7 +148,7 @@ var configKeys = []configKey{
 
 func integer(v string, low, high int64) (int64, error) {
 	n, err := strconv.ParseInt(v, 10, 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) {
+	if strings.HasPrefix(v, "+") || err != nil && !errors.Is(err, strconv.ErrRange) {
 		return low, errors.New("is not a whole number")
 	}
 	if err != nil || n < low || n > high {

@@ -46,8 +46,8 @@ Formats: text is the value and a newline, after the key when there is a
 produce --format json reads to the same record, but for a timestamp of 0; raw is
 the bytes of the values and nothing else.
 
-Damage met on the way is named on standard error and passed over; the exit code is
-1 then.`,
+Damage met on the way is named on standard error and passed over, and so is a
+partition that cannot be opened; the exit code is 1 then.`,
 		Example: `  varve consume orders --from -10
   varve consume orders --from 2026-01-02T15:00:00Z --to 2026-01-02T16:00:00Z
   varve consume orders --from -100 --format json | jq .value`,
@@ -129,6 +129,7 @@ type consumer struct {
 	printer *printer
 	left    int64 // records still to print
 	gaps    int   // met on the way
+	closed  int   // partitions that could not be opened
 	last    gap
 }
 
@@ -138,6 +139,9 @@ func (a *app) consume(ctx context.Context, t *varve.Topic, o consumeOptions) err
 		return err
 	}
 	c := &consumer{consumeOptions: o, app: a, printer: newPrinter(a.out, o.format, o.separator), left: o.count}
+	if parts, err = c.opened(t, parts); err != nil {
+		return err
+	}
 	// All are opened before anything is printed: a place that one of them does
 	// not have is an error without half an answer.
 	var streams []*stream
@@ -162,10 +166,41 @@ func (a *app) consume(ctx context.Context, t *varve.Topic, o consumeOptions) err
 	if ferr := c.printer.flush(); err == nil {
 		err = ferr
 	}
-	if err == nil && c.gaps > 0 {
-		err = hintf(fmt.Errorf("%s could not be read", count(int64(c.gaps), "range")+" of offsets"), "varve log verify --topic %s tells more", t.Name())
+	if missed := c.missed(); err == nil && missed != "" {
+		err = hintf(fmt.Errorf("%s could not be read", missed), "varve log verify --topic %s tells more", t.Name())
 	}
 	return err
+}
+
+// opened tells of the partitions that could not be opened, and returns the others. Of
+// one that was asked for alone that is the error.
+func (c *consumer) opened(t *varve.Topic, parts []*varve.Partition) (open []*varve.Partition, err error) {
+	stats := t.Stats()
+	for _, p := range parts {
+		s := &stats.Partitions[p.Index()]
+		switch {
+		case !notOpened(s):
+			open = append(open, p)
+		case len(parts) == 1:
+			return nil, s.Err
+		default:
+			c.closed++
+			fmt.Fprintf(c.app.err, "varve: partition %d: cannot be opened: %s\n", p.Index(), oneLine(s.Err.Error()))
+		}
+	}
+	return open, nil
+}
+
+// missed says what of that which was asked for could not be read, or "".
+func (c *consumer) missed() string {
+	var what []string
+	if c.gaps > 0 {
+		what = append(what, count(int64(c.gaps), "range")+" of offsets")
+	}
+	if c.closed > 0 {
+		what = append(what, count(int64(c.closed), "partition"))
+	}
+	return strings.Join(what, " and ")
 }
 
 // each reads the streams one after the other.

@@ -24,11 +24,13 @@ type indexCheck struct {
 	unsure  bool
 }
 
-func newIndexCheck(s *segmentFiles) *indexCheck {
+// newIndexCheck begins with the first entries. kind is what a fault is: a warning where
+// the indexes need not have reached the disk.
+func newIndexCheck(s *segmentFiles, kind string) *indexCheck {
 	dir, name := vfs.Dir(s.dir), segment.FileName(s.base)
 	c := &indexCheck{largest: record.NoTimestamp}
-	c.offsets = newCursor(index.Entries(dir, name, s.base), s.path(segment.IndexSuffix), s.base, s.last)
-	c.times = newCursor(index.Times(dir, name, s.base), s.path(segment.TimeIndexSuffix), s.base, s.last)
+	c.offsets = newCursor(index.Entries(dir, name, s.base), s.path(segment.IndexSuffix), s, kind)
+	c.times = newCursor(index.Times(dir, name, s.base), s.path(segment.TimeIndexSuffix), s, kind)
 	return c
 }
 
@@ -119,6 +121,7 @@ func (c *indexCheck) found() ([]fault, error) {
 // cursor stands at one entry of an index file.
 type cursor[E any] struct {
 	path  string
+	kind  string // of what is told: "fault" or "warning"
 	next  func() (E, error, bool)
 	halt  func()
 	entry E
@@ -130,14 +133,14 @@ type cursor[E any] struct {
 
 // newCursor starts at the first entry. That a file is missing is no fault when
 // the segment is active: its index files come with their first full page.
-func newCursor[E any](entries iter.Seq2[E, error], path string, base record.Offset, active bool) cursor[E] {
-	c := cursor[E]{path: path}
+func newCursor[E any](entries iter.Seq2[E, error], path string, s *segmentFiles, kind string) cursor[E] {
+	c := cursor[E]{path: path, kind: kind}
 	c.next, c.halt = iter.Pull2(entries)
 	c.advance()
 	if errors.Is(c.err, fs.ErrNotExist) {
 		c.err = nil
-		if !active {
-			c.fault = &fault{Type: "fault", Path: path, Offset: int64(base), Reason: indexMissing}
+		if !s.last {
+			c.fault = &fault{Type: kind, Path: path, Offset: int64(s.base), Reason: indexMissing}
 		}
 	}
 	return c
@@ -158,6 +161,7 @@ func (c *cursor[E]) advance() {
 	f, damaged := indexFault(c.path, err)
 	switch {
 	case damaged:
+		f.Type = c.kind
 		c.fault = &f
 	case errors.Is(err, fs.ErrNotExist):
 		c.err = err
@@ -170,7 +174,7 @@ func (c *cursor[E]) advance() {
 // wrong ends the cursor with a fault.
 func (c *cursor[E]) wrong(at record.Offset, format string, args ...any) {
 	c.ok = false
-	c.fault = &fault{Type: "fault", Path: c.path, Offset: int64(at), Reason: fmt.Sprintf(format, args...)}
+	c.fault = &fault{Type: c.kind, Path: c.path, Offset: int64(at), Reason: fmt.Sprintf(format, args...)}
 }
 
 func (c *cursor[E]) take(faults *[]fault) error {

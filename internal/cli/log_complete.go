@@ -14,7 +14,7 @@ import (
 // and that none of them is missing.
 func (v *verify) partition(p *partitionFiles) error {
 	v.part = partitionReport{Type: "partition", Path: p.dir}
-	v.path, v.index = "", nil
+	v.path, v.index, v.derived = "", nil, p.derived()
 	if err := v.inspect(p); err != nil {
 		return err
 	}

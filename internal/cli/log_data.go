@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/varvelog/varve"
@@ -32,12 +33,16 @@ type store struct {
 	logs  map[wal.Log]checkpoint.Entry
 	stop  partition.Stop // how its last engine went
 	notes []fault
+
+	read  *catalog // nil until it is asked for
+	asked bool     // whether topics are missing
 }
 
 // storeAt reads what a data directory says of itself. One of a newer version is
-// refused, as the engine does: what is in it would be misread. nil is none of varve's.
+// refused, as the engine does: what is in it would be misread. nil is none of varve's:
+// there are neither the files of the version nor topics.
 func storeAt(dir string) (*store, error) {
-	if !hasTwin(dir, formatName) {
+	if !hasTwin(dir, formatName) && !hasTopics(dir) {
 		return nil, nil
 	}
 	s := &store{dir: dir}
@@ -53,6 +58,14 @@ func storeAt(dir string) (*store, error) {
 	}
 	s.readCheckpoint(starts)
 	return s, nil
+}
+
+// hasTopics says whether a directory has topics where a data directory does.
+func hasTopics(dir string) bool {
+	topics := filepath.Join(dir, topicsName)
+	return slices.ContainsFunc(listNames(topics), func(name string) bool {
+		return topicForm.MatchString(name) && hasTwin(filepath.Join(topics, name), topicName)
+	})
 }
 
 // depth is how far below its data directory the deepest file of varve's is:
@@ -92,30 +105,9 @@ func (s *store) readCheckpoint(starts uint64) {
 	}
 }
 
-// topics are those of the data directory, by their ids. A topic whose document
-// cannot be read is left out: whoever looks at it says so.
-func (s *store) topics() map[[16]byte]namedTopic {
-	topics := make(map[[16]byte]namedTopic)
-	for _, name := range listNames(filepath.Join(s.dir, topicsName)) {
-		if !topicForm.MatchString(name) {
-			continue
-		}
-		doc, _ := topicAt(filepath.Join(s.dir, topicsName, name))
-		if key, ok := doc.key(0); ok {
-			topics[key.Topic] = namedTopic{name, doc.Partitions}
-		}
-	}
-	return topics
-}
-
-// namedTopic is a topic of a data directory.
-type namedTopic struct {
-	name       string
-	partitions int
-}
-
 // topicDoc is what varve keeps of a topic.
 type topicDoc struct {
+	Name       string `json:"name"`
 	ID         string `json:"id"`
 	Partitions int    `json:"partitions"`
 }

@@ -65,6 +65,7 @@ type dump struct {
 	records bool
 	faults  int64
 	codec   payloads
+	path    string // of the log file being read
 }
 
 func newDump(w io.Writer, asJSON, records bool) *dump {
@@ -110,8 +111,8 @@ func (d *dump) all(ctx context.Context, found *found) error {
 
 func (d *dump) segment(walk *logWalk, s *segmentFiles, beyond []head) error {
 	if s.log {
-		path := s.path(segment.LogSuffix)
-		if err := d.print(newDumpFile("segment", path, s.base)); err != nil {
+		d.path = s.path(segment.LogSuffix)
+		if err := d.print(newDumpFile("segment", d.path, s.base)); err != nil {
 			return err
 		}
 		_, err := walk.file(s, beyond)
@@ -173,7 +174,7 @@ func (d *dump) batch(b *record.Batch, at record.Pos, _ bool) error {
 		return d.print(newDumpRecord(r, b.Attributes.Control()))
 	})
 	if err == nil && reason != "" {
-		err = d.fault(fault{Type: "fault", Position: int64(at), Offset: int64(b.BaseOffset), Reason: reason})
+		err = d.fault(fault{Type: "fault", Path: d.path, Position: int64(at), Offset: int64(b.BaseOffset), Reason: reason})
 	}
 	return err
 }

@@ -61,7 +61,7 @@ func partitionOf(dir string, s *store) partitionFiles {
 	}
 	doc, _ := topicAt(topic)
 	index, err := parseNumber[int](filepath.Base(dir))
-	if key, ok := doc.key(index); ok && err == nil {
+	if key, ok := doc.key(index); ok && err == nil && doc.Name == filepath.Base(topic) {
 		p.store, p.key = s, key
 		if e, ok := s.logs[key]; ok {
 			p.known = &e.Checkpoint
@@ -86,6 +86,16 @@ func (p *partitionFiles) inspect() (partition.Inspection, error) {
 		}
 	}
 	return in, err
+}
+
+// derived is what it is called when an index of the partition is not what its log says:
+// a fault, or a warning where the last engine did not stop cleanly: nothing waits for
+// an index to reach the disk, and no record depends on it.
+func (p *partitionFiles) derived() string {
+	if p.store != nil && p.store.stop == partition.Crashed {
+		return "warning"
+	}
+	return "fault"
 }
 
 // barred is what an inspection could not read.

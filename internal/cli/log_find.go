@@ -128,6 +128,7 @@ func (f *found) below(root string, s *store) error {
 			f.notes = append(f.notes, unreadable(path, 0, -1, err))
 			return fs.SkipDir
 		}
+		f.absent(path, s)
 		if isTopic(path, s) {
 			parts = append(parts, f.topic(path, s)...)
 			return nil
@@ -152,10 +153,7 @@ func isTopic(dir string, s *store) bool {
 	if hasTwin(dir, topicName) {
 		return true
 	}
-	if s == nil || !topicForm.MatchString(filepath.Base(dir)) {
-		return false
-	}
-	return samePath(filepath.Join(dir, ".."), filepath.Join(s.dir, topicsName))
+	return topicForm.MatchString(filepath.Base(dir)) && s.holds(dir)
 }
 
 // topic notes what is wrong with the document of a topic, and returns the partitions
@@ -165,6 +163,7 @@ func (f *found) topic(dir string, s *store) (missing []partitionFiles) {
 	if wrong != nil {
 		f.notes = append(f.notes, *wrong)
 	}
+	f.identity(dir, &doc, s)
 	for i := range doc.Partitions {
 		path := filepath.Join(dir, strconv.Itoa(i))
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {

@@ -58,7 +58,7 @@ func (f *found) replay(ctx context.Context, s *store) ([]fault, error) {
 		return []fault{unreadable(dir, 0, -1, err)}, nil
 	}
 	r := &replay{
-		ctx: ctx, store: s, topics: s.topics(), wanted: make(map[wal.Log]bool),
+		ctx: ctx, store: s, topics: s.catalog().topics, wanted: make(map[wal.Log]bool),
 		into: &restoring{FS: vfs.Dir(s.dir), files: make(map[string]*putBack)},
 		logs: make(map[wal.Log]*partition.Replay), ends: make(map[wal.Log]journalEnd), nexts: make(map[string]record.Offset),
 	}

@@ -138,6 +138,7 @@ func TestVerifySeesWhatTheJournalPutsBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.check(t)
+			c.checkWhole(t)
 			if c = newCrashedLog(t); os.Remove(filepath.Join(c.partition(), "seals")) != nil {
 				t.Fatal("there are no seals")
 			}
@@ -145,6 +146,7 @@ func TestVerifySeesWhatTheJournalPutsBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.check(t)
+			c.checkWhole(t)
 		})
 	}
 }
@@ -164,9 +166,71 @@ func (c *crashedLog) check(t *testing.T) {
 	if got := c.stored(t); strings.Join(got, ",") != strings.Join(c.lines, ",") {
 		t.Errorf("the engine has %q", got)
 	}
+}
+
+// checkWhole is for when the engine has stopped: there is nothing to say any more.
+func (c *crashedLog) checkWhole(t *testing.T) {
+	t.Helper()
 	if text, faults := c.verifyText(t); faults > 0 || strings.Contains(text, "warning") {
 		t.Errorf("after the start: %d faults\n%s", faults, text)
 	}
+}
+
+// Nobody waits for the indexes of a segment: after a crash they may lack, be short or be
+// of something else, sealed or not. After a clean stop that is a fault.
+func TestVerifyDoesNotMissIndexesAfterACrash(t *testing.T) {
+	for name, spoil := range map[string]func(path string) error{
+		"missing": os.Remove,
+		"empty":   func(path string) error { return os.Truncate(path, 0) },
+		"torn":    func(path string) error { return os.Truncate(path, 5) },
+		"zeros":   func(path string) error { return os.WriteFile(path, make([]byte, 24), 0o600) },
+		"stale":   func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte{7}, 24), 0o600) },
+	} {
+		for _, sealed := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, " ", sealed), func(t *testing.T) {
+				c := newCrashedLog(t)
+				if !sealed && os.Remove(filepath.Join(c.partition(), "seals")) != nil {
+					t.Fatal("there are no seals")
+				}
+				if n := c.eachIndex(t, spoil); n < 4 {
+					t.Fatalf("%d index files", n)
+				}
+				text, _ := c.verifyText(t)
+				c.eachIndex(t, func(path string) error {
+					if strings.Count(text, path+": ") > 1 {
+						return fmt.Errorf("more than one warning of %s", path)
+					}
+					return nil
+				})
+				if sealed && !strings.Contains(text, "index: warning: ") { // else an empty one may be right
+					t.Errorf("no warning\n%s", text)
+				}
+				if c.check(t); !sealed { // the start has made them anew
+					c.checkWhole(t)
+				}
+				c.eachIndex(t, spoil)
+				if text, faults := c.verifyText(t); faults == 0 {
+					t.Errorf("no fault after a clean stop\n%s", text)
+				}
+			})
+		}
+	}
+}
+
+// eachIndex does something to each index file, and says how many there were.
+func (c *crashedLog) eachIndex(t *testing.T, do func(path string) error) (n int) {
+	t.Helper()
+	for _, suffix := range []string{segment.IndexSuffix, segment.TimeIndexSuffix} {
+		paths, err := filepath.Glob(filepath.Join(c.partition(), "*"+suffix))
+		for _, path := range paths {
+			err = errors.Join(err, do(path))
+			n++
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
 }
 
 // Segments that a trim has removed stay so, though the journal has them still.
@@ -223,7 +287,7 @@ func TestVerifyPassesOverWhatTheCheckpointHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.logs = make(map[wal.Log]checkpoint.Entry)
-	for id := range s.topics() {
+	for id := range s.catalog().topics {
 		s.logs[wal.Log{Topic: id}] = checkpoint.Entry{Round: 10}
 	}
 	path := filepath.Join(c.dir, journalName, "0000000001.wal")

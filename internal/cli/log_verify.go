@@ -25,9 +25,11 @@ and across segments, and that the indexes say what the log says. Every fault is
 one line with file, position and offset; the exit code is 1 if there is any.
 
 In a directory of varve's it also checks that nothing is missing: segments between
-the log start and the end that the last checkpoint knows, partitions, and either
-of the two files of topic.json and partition.json. Damage to files that are
+the log start and the end that the last checkpoint knows, partitions, topics, and
+either of the two files of topic.json, partition.json and FORMAT; and that each topic
+is in the directory of its name, and once. Damage to files that are
 derived, the checkpoint and the seals, is a warning: they cost a start some time.
+So are indexes that the last engine, which did not stop cleanly, has left unfinished.
 
 Where the last engine did not stop cleanly, log files may lack what the journal has:
 they are checked as the next start, which puts it back, will find them, and a warning
@@ -84,6 +86,10 @@ type verify struct {
 	seal  *sealCheck
 	// barred says that the rest of the segment could not be read.
 	barred bool
+	// derived is what it is called when an index is not what the log says, and stale
+	// that this was said of the segment.
+	derived string
+	stale   bool
 }
 
 // partitionReport is what was found in one partition.
@@ -133,7 +139,8 @@ func (v *verify) run(found *found) error {
 }
 
 func (v *verify) segment(walk *logWalk, s *segmentFiles, beyond []head) error {
-	v.path, v.index, v.seal = s.path(segment.LogSuffix), newIndexCheck(s), newSealCheck()
+	v.path, v.index, v.seal = s.path(segment.LogSuffix), newIndexCheck(s, v.derived), newSealCheck()
+	v.stale = false
 	if s.back != nil {
 		v.index = noIndexCheck()
 	}
@@ -170,6 +177,9 @@ func (v *verify) sealed(s *segmentFiles, seal segment.Seal, size int64, next rec
 	if why := v.seal.against(seal, size, next); why != "" {
 		return v.fault(fault{Type: "fault", Path: v.path, Offset: int64(s.base), Reason: why})
 	}
+	if v.stale {
+		return nil
+	}
 	for _, x := range []struct {
 		suffix string
 		size   int64
@@ -179,7 +189,7 @@ func (v *verify) sealed(s *segmentFiles, seal segment.Seal, size int64, next rec
 		{segment.TimeIndexSuffix, 12 * int64(seal.Index.TimeEntries), seal.Index.TimeSum},
 	} {
 		if why := indexAgainst(s.path(x.suffix), x.size, x.sum); why != "" {
-			if err := v.fault(fault{Type: "fault", Path: s.path(x.suffix), Offset: int64(s.base), Reason: why}); err != nil {
+			if err := v.fault(fault{Type: v.derived, Path: s.path(x.suffix), Offset: int64(s.base), Reason: why}); err != nil {
 				return err
 			}
 		}
@@ -208,6 +218,7 @@ func (v *verify) batch(b *record.Batch, at record.Pos, placed bool) error {
 
 func (v *verify) indexFaults(faults []fault, err error) error {
 	for _, f := range faults {
+		v.stale = true
 		if ferr := v.fault(f); err == nil {
 			err = ferr
 		}

@@ -410,20 +410,50 @@ func TestVerifyGaps(t *testing.T) {
 	}
 }
 
-// A batch that is no batch of its records' count, with a right checksum.
-func TestVerifyDecodesRecords(t *testing.T) {
+// newGarbageLog is one of a batch with a right checksum and records that do not decode,
+// behind one that does.
+func newGarbageLog(t *testing.T) *testLog {
 	l := newTestLog(t, true)
+	l.add(1, 10, record.BatchOptions{})
 	var b record.Builder
-	b.Reset(nil, 0, record.BatchOptions{})
+	b.Reset(nil, l.next, record.BatchOptions{})
 	b.Add(1, nil, []byte("value"), nil)
 	raw := b.Finish()
 	raw[61] = 0x7f // the length of the first record
 	binary.BigEndian.PutUint32(raw[17:], crc32Update(0, raw[21:]))
 	l.raw(raw)
 	l.seal(t, false)
+	return l
+}
+
+func TestVerifyDecodesRecords(t *testing.T) {
+	l := newGarbageLog(t)
 	faults, _, _ := runVerify(t, l.dir)
 	if len(faults) != 1 || !strings.HasPrefix(faults[0].Reason, "records:") {
 		t.Errorf("%+v", faults)
+	}
+}
+
+// A dump names the file, too, in which records do not decode.
+func TestDumpNamesTheFileOfRecords(t *testing.T) {
+	l := newGarbageLog(t)
+	path, at := l.path(0, ".log"), int64(l.starts[1])
+	found, err := findPartitions([]string{l.dir}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for asJSON, want := range map[bool]string{
+		false: fmt.Sprintf("\n  damaged: %s: position %d, offset 1: records: ", filepath.Base(path), at),
+		true:  fmt.Sprintf(`{"type":"fault","path":%q,"position":%d,"offset":1,"reason":"records: `, path, at),
+	} {
+		var out bytes.Buffer
+		d := newDump(&out, asJSON, true)
+		if err := errors.Join(d.all(context.Background(), found), d.out.Flush()); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), want) || d.faults != 1 {
+			t.Errorf("%d faults, want %s in\n%s", d.faults, want, out.String())
+		}
 	}
 }
 
@@ -527,8 +557,16 @@ func TestFindPartitions(t *testing.T) {
 			t.Errorf("%s: %v\n%s", path, err, got)
 		}
 	}
-	for _, path := range []string{"nothing", "empty", "LOCK", "kafka/orders-1", "topics/orders/10/abc.log"} {
-		if _, err := findPartitions([]string{filepath.Join(root, path)}, true); err == nil {
+	elsewhere := filepath.Join(t.TempDir(), "orders-1") // in no data directory
+	if err := os.Mkdir(elsewhere, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(elsewhere, "partition.metadata"), nil)
+	for _, path := range []string{
+		filepath.Join(root, "nothing"), filepath.Join(root, "LOCK"), filepath.Join(root, "topics/orders/10/abc.log"),
+		elsewhere, filepath.Dir(elsewhere),
+	} {
+		if _, err := findPartitions([]string{path}, true); err == nil {
 			t.Errorf("%s: no error", path)
 		}
 	}

@@ -86,7 +86,7 @@ func (d *walDump) find(a *app, paths []string) error {
 		s, err = storeOf(filepath.Dir(paths[0]))
 	}
 	if s != nil {
-		d.topics = s.topics()
+		d.topics = s.catalog().topics
 	}
 	return err
 }

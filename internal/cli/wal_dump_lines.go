@@ -75,7 +75,7 @@ func newDumpFrame(f *wal.Frame, topics map[[16]byte]namedTopic) *dumpFrame {
 	id := f.Log.Topic
 	l := &dumpFrame{
 		Type: "frame", Kind: "data", Topic: topics[id].name, Partition: f.Log.Partition,
-		TopicID: fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:]),
+		TopicID: idText(id),
 		Base:    f.Base, Position: f.Pos, Bytes: f.Length, Next: f.Next,
 	}
 	if f.Kind == wal.Direct {

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/varvelog/varve/partition"
+)
+
+// catalog is what the topic directories of a data directory say of themselves.
+type catalog struct {
+	topics  map[[16]byte]namedTopic // those that are called what their directory is
+	names   map[[16]byte][]string   // of the directories of those with an id: of one, unless there are copies
+	strange map[[16]byte]bool       // the ids of those that are called something else
+	unread  bool                    // there are some that say nothing
+}
+
+// namedTopic is a topic of a data directory.
+type namedTopic struct {
+	name       string
+	partitions int
+}
+
+// catalog reads the documents of all topics, once. What is wrong with one of them is
+// said where it is looked at.
+func (s *store) catalog() *catalog {
+	if s.read != nil {
+		return s.read
+	}
+	c := &catalog{
+		topics: make(map[[16]byte]namedTopic), names: make(map[[16]byte][]string), strange: make(map[[16]byte]bool),
+	}
+	for _, name := range listNames(filepath.Join(s.dir, topicsName)) {
+		if !topicForm.MatchString(name) {
+			continue
+		}
+		doc, _ := topicAt(filepath.Join(s.dir, topicsName, name))
+		switch key, ok := doc.key(0); {
+		case !ok:
+			c.unread = true
+		case doc.Name != name: // no engine opens it
+			c.strange[key.Topic] = true
+		default:
+			c.topics[key.Topic] = namedTopic{name, doc.Partitions}
+			c.names[key.Topic] = append(c.names[key.Topic], name)
+		}
+	}
+	s.read = c
+	return c
+}
+
+// has says whether a directory is that of a topic with an id, or may be.
+func (c *catalog) has(id [16]byte) bool {
+	return c.unread || c.strange[id] || len(c.names[id]) > 0
+}
+
+// identity notes why the engine does not take a topic for what its directory says: that
+// was renamed, or is a copy.
+func (f *found) identity(dir string, doc *topicDoc, s *store) {
+	key, ok := doc.key(0)
+	at, err := filepath.Abs(dir)
+	if !ok || err != nil || !s.holds(at) {
+		return // where no engine looks for it, its directory may have any name
+	}
+	path, name := filepath.Join(dir, topicName), filepath.Base(at)
+	if doc.Name != name {
+		reason := fmt.Sprintf("is that of topic %q: the directory was renamed, or is a copy", doc.Name)
+		f.notes = append(f.notes, *wholeFile(path, reason))
+		return
+	}
+	for _, other := range s.catalog().names[key.Topic] {
+		if other != name {
+			reason := fmt.Sprintf("has the id of topic %s: one of the two directories is a copy", other)
+			f.notes = append(f.notes, *wholeFile(path, reason))
+		}
+	}
+}
+
+// holds says whether a directory is where the data directory has its topics.
+func (s *store) holds(topic string) bool {
+	return s != nil && samePath(filepath.Join(topic, ".."), filepath.Join(s.dir, topicsName))
+}
+
+// absent notes the topics of which there is nothing but their logs in the checkpoint
+// of a clean stop. dir is the data directory, or that of its topics.
+func (f *found) absent(dir string, s *store) {
+	if s == nil || s.asked || !samePath(dir, s.dir) && !samePath(dir, filepath.Join(s.dir, topicsName)) {
+		return
+	}
+	s.asked = true
+	if s.stop != partition.Clean {
+		return // a topic may have been deleted since
+	}
+	gone := make(map[[16]byte]int64)
+	for key := range s.logs {
+		if !s.catalog().has(key.Topic) {
+			gone[key.Topic]++
+		}
+	}
+	for _, id := range sortedTopics(gone) {
+		reason := fmt.Sprintf("topic with id %s is missing: the checkpoint has %s of it", idText(id), count(gone[id], "partition"))
+		f.notes = append(f.notes, *wholeFile(filepath.Join(s.dir, topicsName), reason))
+	}
+}
+
+func sortedTopics(topics map[[16]byte]int64) [][16]byte {
+	return slices.SortedFunc(maps.Keys(topics), func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) })
+}
+
+// idText writes the id of a topic as its document does.
+func idText(id [16]byte) string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+}
