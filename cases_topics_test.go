@@ -31,7 +31,7 @@ func TestTopicNames(t *testing.T) {
 		}
 		r.publish(r.part(name, 0), text("in %s", name))
 	}
-	before := snapshotOf(t, r.disk)
+	before := r.disk.Files() // by name: the journal is at work meanwhile
 	for _, name := range []string{
 		"", ".", "..", long + "n", strings.Repeat("n", 100_000), "a b", "a/b", "/a", "../a", "a\\b", "a\x00", "a\n", "ä", "\xff", "a:b", "a*", "~new-1",
 		"~deleted-1", "a,b", " a", "a ", "日本", "__consumer_offsets", "__transaction_state",
@@ -50,7 +50,7 @@ func TestTopicNames(t *testing.T) {
 			t.Errorf("%.40q: delete: %v", name, err)
 		}
 	}
-	if !maps.Equal(before, snapshotOf(t, r.disk)) {
+	if !slices.Equal(before, r.disk.Files()) {
 		t.Error("refused names have left something")
 	}
 }
