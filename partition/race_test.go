@@ -444,7 +444,10 @@ func TestPublishedIsReadable(t *testing.T) {
 					}
 				})
 			}
-			n := 5000 / thin()
+			n := 5000
+			if raceEnabled {
+				n /= thin()
+			}
 			if level == partition.Fsync {
 				n /= 10
 			}
