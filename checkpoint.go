@@ -3,10 +3,8 @@ package varve
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
-	"os"
 
 	"github.com/varvelog/varve/internal/checkpoint"
 	"github.com/varvelog/varve/internal/vfs"
@@ -19,6 +17,9 @@ type logKey = wal.Log
 
 // keptLog is what a checkpoint has of a log.
 type keptLog = checkpoint.Entry
+
+// maxCheckpoint is more than any checkpoint has: of ten million logs.
+const maxCheckpoint int64 = 2 << 30
 
 // checkpointFile is what the engine keeps of all its logs, so that opening them
 // needs no look at their records. It is derived: without it, or with an old one,
@@ -39,7 +40,7 @@ type checkpointFile struct {
 func (c *checkpointFile) load(fsys vfs.FS, log *slog.Logger, starts uint64) (stop partition.Stop, err error) {
 	c.starts = starts
 	defer func() { c.starts++ }()
-	data, err := readWhole(fsys, checkpointName)
+	data, err := vfs.ReadFile(fsys, checkpointName, maxCheckpoint)
 	if err == nil {
 		var f checkpoint.File
 		if f, err = checkpoint.Decode(data); err == nil {
@@ -49,7 +50,7 @@ func (c *checkpointFile) load(fsys vfs.FS, log *slog.Logger, starts uint64) (sto
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		log.Warn("checkpoint is of no use, reading the logs instead", "path", fsys.Path(checkpointName), "err", err)
 	}
-	data, err = readWhole(fsys, cleanName)
+	data, err = vfs.ReadFile(fsys, cleanName, maxCheckpoint)
 	if errors.Is(err, fs.ErrNotExist) {
 		return partition.Crashed, nil
 	}
@@ -68,7 +69,7 @@ func (c *checkpointFile) load(fsys vfs.FS, log *slog.Logger, starts uint64) (sto
 func (c *checkpointFile) save(fsys vfs.FS, logs map[logKey]keptLog) error {
 	next := checkpoint.File{Generation: c.Generation + 1, Logs: logs}
 	const tmp = checkpointName + ".tmp"
-	if err := writeSynced(fsys, tmp, next.Encode()); err != nil {
+	if err := vfs.WriteSynced(fsys, tmp, next.Encode()); err != nil {
 		return fmt.Errorf("write the checkpoint: %w", err)
 	}
 	if err := fsys.Rename(tmp, checkpointName); err != nil {
@@ -84,39 +85,8 @@ func (c *checkpointFile) save(fsys vfs.FS, logs map[logKey]keptLog) error {
 // markClean is the last write of a clean stop.
 func (c *checkpointFile) markClean(fsys vfs.FS) error {
 	mark := checkpoint.Mark{Generation: c.Generation, Starts: c.starts}
-	if err := writeSynced(fsys, cleanName, mark.Encode()); err != nil {
+	if err := vfs.WriteSynced(fsys, cleanName, mark.Encode()); err != nil {
 		return err
 	}
 	return fsys.SyncDir(".")
-}
-
-// writeSynced writes a whole file and makes its bytes durable.
-func writeSynced(fsys vfs.FS, name string, data []byte) error {
-	f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteAt(data, 0)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		fsys.Remove(name)
-		return err
-	}
-	return nil
-}
-
-// readWhole reads a file of the engine's own, of which none is large.
-func readWhole(fsys vfs.FS, name string) ([]byte, error) {
-	f, err := fsys.OpenFile(name, os.O_RDONLY)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil, err
-	}
-	return io.ReadAll(io.NewSectionReader(f, 0, size))
 }

@@ -83,16 +83,7 @@ func TestCancelDoesNotWaitForTheDisk(t *testing.T) {
 			<-held
 			b.Append(big[1]) // behind it
 			b.Append(last)
-			cancelled := make(chan bool)
-			go func() { cancelled <- last.Cancel() }()
-			select {
-			case ok := <-cancelled:
-				if !ok {
-					t.Error("it is said to be stored, maybe")
-				}
-			case <-time.After(10 * time.Second):
-				t.Error("taking it back waits for the disk")
-			}
+			takeBack(t, last)
 			armed = false
 			close(gate)
 			for range big {
@@ -137,16 +128,7 @@ func TestCancelBeforeItsOwnTurn(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); r.log.Drain() }()
 	<-held
-	cancelled := make(chan bool)
-	go func() { cancelled <- third.Cancel() }()
-	select {
-	case ok := <-cancelled:
-		if !ok {
-			t.Error("it is said to be stored, maybe")
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("taking it back waits for the disk")
-	}
+	takeBack(t, third)
 	close(gate)
 	<-done
 	if third.told || !first.told || !second.told || r.log.End() != 3 {
@@ -215,4 +197,19 @@ func TestCancelTellsTheTruth(t *testing.T) {
 		}
 	}
 	t.Logf("%d were taken back, %d stored", len(not), len(may))
+}
+
+// takeBack cancels a request, which has not begun, while the disk holds another.
+func takeBack(t *testing.T, a interface{ Cancel() bool }) {
+	t.Helper()
+	cancelled := make(chan bool)
+	go func() { cancelled <- a.Cancel() }()
+	select {
+	case ok := <-cancelled:
+		if !ok {
+			t.Error("it is said to be stored, maybe")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("taking it back waits for the disk")
+	}
 }

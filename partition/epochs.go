@@ -3,6 +3,7 @@ package partition
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 
@@ -86,7 +87,7 @@ func (e epochs) save(fsys vfs.FS, dir string) error {
 
 // readEpochs reads the file; what it cannot make sense of is no epochs.
 func readEpochs(fsys vfs.FS, dir string) epochs {
-	data, err := readFile(fsys, dir+"/"+epochsName)
+	data, err := vfs.ReadFile(fsys, dir+"/"+epochsName, math.MaxInt64)
 	if err != nil {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -93,7 +94,7 @@ func (in *Inspection) flawed(name, reason string) {
 // seals reads the seals of the log with an id.
 func (in *Inspection) seals(fsys vfs.FS, dir, id string) error {
 	f := sealFile{fs: fsys, name: path.Join(dir, sealsName), id: id}
-	data, err := readFile(fsys, f.name)
+	data, err := vfs.ReadFile(fsys, f.name, math.MaxInt64)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -6,9 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"hash/crc32"
-	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"slices"
 
@@ -78,7 +78,7 @@ func (f *sealFile) load() (map[record.Offset]segment.Seal, error) {
 // are; the last seal of a base counts. A file that is missing holds none, nor does
 // that of another log.
 func (f *sealFile) read() (seals map[record.Offset]segment.Seal, places int, err error) {
-	data, err := readFile(f.fs, f.name)
+	data, err := vfs.ReadFile(f.fs, f.name, math.MaxInt64)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, nil
 	}
@@ -152,22 +152,4 @@ func (f *sealFile) rewrite(start record.Offset) error {
 	}
 	f.places, f.live, f.foreign = len(data)/segment.SealSize, live, false
 	return nil
-}
-
-func readFile(fsys vfs.FS, name string) ([]byte, error) {
-	f, err := fsys.OpenFile(name, os.O_RDONLY)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil, err
-	}
-	data := make([]byte, size)
-	n, err := f.ReadAt(data, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	return data[:n], nil
 }
