@@ -68,7 +68,7 @@ func TestParkingTooLateDoesNotWait(t *testing.T) {
 	if err := disk.Mkdir("p"); err != nil {
 		t.Fatal(err)
 	}
-	b := openBare(t, disk, nil, partition.Crashed)
+	b := openBare(t, disk, nil, false)
 	b.add(batchAt(0, 3, 1, []byte("x")), false)
 	w := partition.NewWaiter()
 	signalled := func() bool {

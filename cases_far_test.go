@@ -32,7 +32,7 @@ func (b *bareLog) Drain(l *partition.Log)        { b.crew.Go(l.Drain) }
 func (b *bareLog) Tidy(l *partition.Log)         { b.crew.Go(func() { l.Tidy() }) }
 
 // openBare opens the log in the directory "p" of a file system.
-func openBare(t testing.TB, fsys vfs.FS, cp *partition.Checkpoint, stop partition.Stop) *bareLog {
+func openBare(t testing.TB, fsys vfs.FS, cp *partition.Checkpoint, clean bool) *bareLog {
 	t.Helper()
 	b := &bareLog{t: t, fs: fsys}
 	env := partition.Env{
@@ -40,10 +40,15 @@ func openBare(t testing.TB, fsys vfs.FS, cp *partition.Checkpoint, stop partitio
 		Now: func() int64 { return time.Now().UnixMilli() },
 	}
 	var err error
+	if clean {
+		if err := partition.Claim(env, "t/0", "p", cp, partition.Clean); err != nil {
+			t.Fatal(err)
+		}
+	}
 	b.Log, err = partition.Open(env, "t/0", "p", partition.Config{
 		Level: partition.OS, SegmentBytes: math.MaxInt32, SegmentAge: -1, RetentionAge: -1, RetentionBytes: -1,
 		MaxBatchBytes: 64 << 20,
-	}, cp, nil, stop)
+	}, cp, nil, clean)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +157,7 @@ func TestOffsetsFarFromTheSegmentBase(t *testing.T) {
 			if err := twin.Save(disk, "p/partition.json", 1, []byte(`{"logStart":0,"sparse":true}`)); err != nil {
 				t.Fatal(err)
 			}
-			b := openBare(t, disk, nil, partition.Crashed)
+			b := openBare(t, disk, nil, false)
 			var want []record.Offset
 			for i, base := range jumps {
 				n := 1
@@ -193,10 +198,10 @@ func TestOffsetsFarFromTheSegmentBase(t *testing.T) {
 			}
 			check("live")
 			left := disk.Clone()
-			b = openBare(t, disk, b.stop(), partition.Clean)
+			b = openBare(t, disk, b.stop(), true)
 			check("after a clean stop")
 			b.stop()
-			b = openBare(t, left, nil, partition.Crashed)
+			b = openBare(t, left, nil, false)
 			check("after a kill")
 			b.stop()
 		})
@@ -210,7 +215,7 @@ func TestKeptOffsetsDoNotGoBack(t *testing.T) {
 	if err := disk.Mkdir("p"); err != nil {
 		t.Fatal(err)
 	}
-	b := openBare(t, disk, nil, partition.Crashed)
+	b := openBare(t, disk, nil, false)
 	b.add(batchAt(0, 5, 1, []byte("x")), true)
 	for _, base := range []record.Offset{0, 3, 4} {
 		batch, err := record.Parse(batchAt(base, 1, 1, nil))
@@ -270,7 +275,7 @@ func TestSegmentAsLargeAsAPositionCanSay(t *testing.T) {
 				Entries: 1, Sum: crc32.Checksum(entry, crc32.MakeTable(crc32.Castagnoli)),
 				Tail: index.Tail{Since: int64(len(last)), MaxTimestamp: 2000, MaxOffset: 1},
 			},
-		}}, partition.Clean)
+		}}, true)
 		want := []record.Offset{1}
 		for i := range 30 {
 			size := 100
@@ -294,7 +299,7 @@ func TestSegmentAsLargeAsAPositionCanSay(t *testing.T) {
 			if off, found, err := b.FindTime(3005, 0); err != nil || !found || off != 7 {
 				t.Errorf("room for %d bytes: time 3005 is at %d, %t, %v, want 7", room, off, found, err)
 			}
-			b = openBare(t, fsys, b.stop(), partition.Clean)
+			b = openBare(t, fsys, b.stop(), true)
 		}
 		b.stop()
 	}
@@ -318,11 +323,7 @@ func TestSegmentThatSpansTooMuchIsRead(t *testing.T) {
 	}
 	var cp *partition.Checkpoint
 	for round := range 4 {
-		stop := partition.Crashed
-		if round == 2 {
-			stop = partition.Clean
-		}
-		b := openBare(t, disk, cp, stop)
+		b := openBare(t, disk, cp, round == 2)
 		for i, base := range want {
 			if got := b.bases(base); len(got) != len(want)-i || got[0] != base {
 				t.Errorf("round %d: from %d there are batches %v, want %v", round, base, got, want[i:])

@@ -26,20 +26,19 @@ const maxCheckpoint int64 = 2 << 30
 // more is read at the next open and the answers are the same. Package checkpoint has
 // the bytes of it, and of the mark of a clean stop.
 //
-// That mark is written last of all at a clean stop, and removed, durably, before
-// anything else at the next start. The number of starts, which the file FORMAT
+// That mark is written last of all at a clean stop, and removed, durably, before a log
+// is written to at the next start. The number of starts, which the file FORMAT
 // keeps, tells a mark that was put back from an old copy.
 type checkpointFile struct {
 	checkpoint.File
 	starts uint64 // of engines on the directory, this one included
 }
 
-// load reads the checkpoint and takes the mark of a clean stop away. The mark counts
-// if it belongs to the last of so many starts, and the checkpoint with it if the mark
-// names it.
-func (c *checkpointFile) load(fsys vfs.FS, log *slog.Logger, starts uint64) (stop partition.Stop, err error) {
-	c.starts = starts
-	defer func() { c.starts++ }()
+// load reads the checkpoint and the mark of a clean stop. The mark counts if it
+// belongs to the last of so many starts, and the checkpoint with it if the mark names
+// it.
+func (c *checkpointFile) load(fsys vfs.FS, log *slog.Logger, starts uint64) partition.Stop {
+	c.starts = starts + 1
 	data, err := vfs.ReadFile(fsys, checkpointName, maxCheckpoint)
 	if err == nil {
 		var f checkpoint.File
@@ -51,18 +50,23 @@ func (c *checkpointFile) load(fsys vfs.FS, log *slog.Logger, starts uint64) (sto
 		log.Warn("checkpoint is of no use, reading the logs instead", "path", fsys.Path(checkpointName), "err", err)
 	}
 	data, err = vfs.ReadFile(fsys, cleanName, maxCheckpoint)
+	mark, ok := checkpoint.DecodeMark(data)
+	switch {
+	case err != nil || !ok || mark.Starts != starts:
+		return partition.Crashed
+	case mark.Generation == c.Generation && c.Logs != nil:
+		return partition.Clean
+	}
+	return partition.Stopped
+}
+
+// unmark takes the mark of a clean stop away.
+func (c *checkpointFile) unmark(fsys vfs.FS) error {
+	err := fsys.Remove(cleanName)
 	if errors.Is(err, fs.ErrNotExist) {
-		return partition.Crashed, nil
+		return nil
 	}
-	if mark, ok := checkpoint.DecodeMark(data); err == nil && ok && mark.Starts == c.starts {
-		if stop = partition.Stopped; mark.Generation == c.Generation && c.Logs != nil {
-			stop = partition.Clean
-		}
-	}
-	if err := fsys.Remove(cleanName); err != nil {
-		return stop, err
-	}
-	return stop, fsys.SyncDir(".")
+	return errors.Join(err, fsys.SyncDir("."))
 }
 
 // save replaces the checkpoint. What it says is on stable storage already.

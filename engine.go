@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/varvelog/varve/internal/checkpoint"
 
 	"github.com/varvelog/varve/internal/vfs"
@@ -151,16 +150,10 @@ func (e *Engine) openLocked() error {
 		e.log.Error("FORMAT and its copy are missing, making them anew: which version the directory had is not known",
 			"path", e.fs.Path(formatName))
 	}
-	stop, err := e.checkpoint.load(e.fs, e.log, starts)
-	if err != nil {
-		return err
-	}
-	if err := e.countStart(starts + 1); err != nil {
-		return err
-	}
 	if err := e.nameStrays(".", inRoot); err != nil {
 		return err
 	}
+	stop := e.checkpoint.load(e.fs, e.log, starts)
 	e.cache, err = newBatchCache(e.opt.CacheBytes)
 	if err != nil {
 		return err
@@ -170,7 +163,7 @@ func (e *Engine) openLocked() error {
 		FS: e.fs, Files: segment.NewFiles(e.opt.OpenFiles), Runner: e.workers, Logger: e.log,
 		Now: func() int64 { return e.opt.Clock().UnixMilli() },
 	}
-	if err := e.openLogs(stop); err != nil {
+	if err := e.openLogs(stop, starts); err != nil {
 		e.workers.stop()
 		e.cache.close()
 		return err
@@ -187,24 +180,31 @@ func (e *Engine) openLocked() error {
 	return nil
 }
 
-// openLogs opens the journal and the logs of all topics.
-func (e *Engine) openLogs(stop partition.Stop) error {
+// openLogs opens the journal and the logs of all topics. Until it takes the mark of a
+// clean stop away it writes nothing that the mark would be wrong about, and may be
+// begun again.
+func (e *Engine) openLogs(stop partition.Stop, starts uint64) error {
 	if err := e.loadTopics(); err != nil {
 		return err
 	}
 	if stop == partition.Clean {
 		e.nameMissing()
 	}
+	up := &takeUp{stop: stop, logs: e.checkpoint.Logs, refused: e.claim(stop)}
+	if err := errors.Join(e.checkpoint.unmark(e.fs), e.countStart(starts+1)); err != nil {
+		return err
+	}
 	old, r, err := e.openJournal(stop)
 	if err != nil {
 		return err
 	}
+	up.replay = r
 	w := wal.Open(e.fs, journalDir, wal.Options{MaxBytes: e.opt.JournalBytes}, old, e.checkpoint.Round())
 	e.journal = newJournal(w, e.opt.JournalBytes, e.log)
 	topics := e.Topics()
 	parallel(len(topics), func(i int) {
 		t := topics[i]
-		t.openPartitions(0, t.body.Partitions, e.checkpoint.Logs, r, stop)
+		t.openPartitions(0, t.body.Partitions, up)
 	})
 	if r != nil {
 		err = e.retireJournal(old, r)
@@ -213,26 +213,6 @@ func (e *Engine) openLogs(stop partition.Stop) error {
 		return errors.Join(err, e.closeJournal())
 	}
 	return nil
-}
-
-// nameMissing names topics that were there at the clean stop and are not now.
-func (e *Engine) nameMissing() {
-	if e.anyBroken() { // it may be one of them
-		return
-	}
-	there := make(map[uuid.UUID]bool)
-	for _, t := range e.Topics() {
-		there[t.id] = true
-	}
-	missing := make(map[uuid.UUID]int)
-	for key := range e.checkpoint.Logs {
-		if !there[key.Topic] {
-			missing[key.Topic]++
-		}
-	}
-	for id, partitions := range missing {
-		e.log.Error("topic is missing: its directory is gone since the stop", "id", id, "partitions", partitions)
-	}
 }
 
 func (e *Engine) closeJournal() error {

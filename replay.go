@@ -2,7 +2,6 @@ package varve
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/google/uuid"
 
@@ -209,5 +208,3 @@ func (e *Engine) unopened() map[logKey]bool {
 	}
 	return lost
 }
-
-func (t *Topic) partitionDir(i int) string { return topicDir(t.name) + "/" + strconv.Itoa(i) }

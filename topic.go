@@ -52,25 +52,6 @@ func newTopic(e *Engine, body topicBody, cfg topicConfig, generation uint64) *To
 	return t
 }
 
-// openPartitions opens the partitions from, …, to-1, behind those that are open.
-func (t *Topic) openPartitions(from, to int, logs map[logKey]keptLog, r *replay, stop partition.Stop) {
-	list := append([]*Partition(nil), t.parts()...)
-	for i := from; i < to; i++ {
-		list = append(list, t.openLog(i, logs, r, stop))
-	}
-	t.partitions.Store(&list)
-}
-
-// openNew opens partitions that were just made: it is as after a clean stop of
-// logs without records.
-func (t *Topic) openNew(from, to int) {
-	logs := make(map[logKey]keptLog, to-from)
-	for i := from; i < to; i++ {
-		logs[logKey{Topic: t.id, Partition: int32(i)}] = keptLog{}
-	}
-	t.openPartitions(from, to, logs, nil, partition.Clean)
-}
-
 func (t *Topic) parts() []*Partition  { return *t.partitions.Load() }
 func (t *Topic) config() *topicConfig { return &t.cfg.Load().topicConfig }
 

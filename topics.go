@@ -245,7 +245,7 @@ func (e *Engine) takeBack(name string) {
 	defer e.checkpointMu.Unlock()
 	t, err := e.loadTopic(name)
 	if err == nil {
-		t.openPartitions(0, t.body.Partitions, e.checkpoint.Logs, nil, partition.Crashed)
+		t.openPartitions(0, t.body.Partitions, &takeUp{logs: e.checkpoint.Logs})
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -337,30 +337,4 @@ func (e *Engine) loadTopic(name string) (*Topic, error) {
 		return nil, err
 	}
 	return newTopic(e, body, cfg, doc.Generation), nil
-}
-
-// openLog opens one partition. One that cannot be opened is kept, and says why at
-// every call; the others serve.
-func (t *Topic) openLog(i int, logs map[logKey]keptLog, r *replay, stop partition.Stop) *Partition {
-	p := &Partition{topic: t, index: int32(i)}
-	key := logKey{Topic: t.id, Partition: p.index}
-	var cp *partition.Checkpoint
-	if kept, ok := logs[key]; ok {
-		cp = &kept.Checkpoint
-	}
-	name := t.name + "/" + strconv.Itoa(i)
-	env := t.engine.env
-	env.Journal = logJournal{t.engine.journal, key}
-	put, err := r.of(key)
-	var log *partition.Log
-	if err == nil {
-		log, err = partition.Open(env, name, t.partitionDir(i), t.config().log, cp, put, stop)
-	}
-	if err != nil {
-		p.broken = err
-		t.engine.log.Error("cannot open a partition", "partition", name, "err", err)
-		return p
-	}
-	p.log = log
-	return p
 }

@@ -14,6 +14,7 @@ import (
 type Checkpoint struct {
 	Start    record.Offset
 	Sparse   bool
+	Taken    uint8 // how often the log was taken over, see Claim
 	Epoch    record.Epoch
 	LastTime int64 // milliseconds, of the last append
 	Active   segment.State
@@ -25,7 +26,8 @@ type Checkpoint struct {
 //	  0  8  log start offset
 //	  8  8  time of the last append
 //	 16  4  leader epoch
-//	 20  4  flags: 1 = the log is sparse, 2 = the active segment is dense
+//	 20  4  flags: 1 = the log is sparse, 2 = the active segment is dense; the third
+//	        byte is how often the log was taken over
 //	 24  8  active segment: base offset
 //	 32  8    next offset
 //	 40  8    bytes
@@ -50,7 +52,7 @@ const CheckpointSize = 136
 func (c *Checkpoint) Append(dst []byte) []byte {
 	be := binary.BigEndian
 	a, x := &c.Active, &c.Active.Index
-	var flags uint32
+	flags := uint32(c.Taken) << 8
 	if c.Sparse {
 		flags |= 1
 	}
@@ -92,6 +94,7 @@ func DecodeCheckpoint(b []byte) (Checkpoint, error) {
 		LastTime: i64(8),
 		Epoch:    record.Epoch(u32(16)),
 		Sparse:   flags&1 != 0,
+		Taken:    uint8(flags >> 8),
 		Active: segment.State{
 			Base: record.Offset(i64(24)), Next: record.Offset(i64(32)), Size: record.Pos(i64(40)),
 			MaxTimestamp: i64(48), FirstTimestamp: i64(56), FirstAppend: i64(64), LastAppend: i64(72),

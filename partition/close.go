@@ -64,7 +64,7 @@ func (l *Log) snapshotActive(of func(*segment.Segment) (segment.State, error)) (
 	if len(l.unfinished) > 0 {
 		return cp, nil, nil
 	}
-	cp = Checkpoint{Sparse: l.sparse.Load(), Epoch: l.epoch, LastTime: l.lastTime.Load()}
+	cp = Checkpoint{Sparse: l.sparse.Load(), Taken: l.taken, Epoch: l.epoch, LastTime: l.lastTime.Load()}
 	cp.Active, err = of(l.active)
 	return cp, l.active, err
 }
@@ -134,7 +134,7 @@ func (l *Log) release() {
 // CheckpointIsCurrent says that nothing has changed since cp was taken, so that
 // another one would say the same.
 func (l *Log) CheckpointIsCurrent(cp *Checkpoint) bool {
-	return cp.Epoch == l.epoch && cp.Active.Next == l.LogEnd() && cp.Start == l.Start() &&
+	return cp.Epoch == l.epoch && cp.Taken == l.taken && cp.Active.Next == l.LogEnd() && cp.Start == l.Start() &&
 		!l.Unsynced() && l.baseOfActive() == cp.Active.Base
 }
 

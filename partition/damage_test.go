@@ -33,10 +33,10 @@ func readPast(t tb, l *partition.Log, from offset) (entries []entry, gaps []gap)
 		if n := len(got); n > 0 {
 			from = got[n-1].off + 1
 		}
-		if ce.To <= from || ce.From > from || ce.Path == "" || ce.Reason == "" {
+		if ce.To <= from || ce.From > ce.To || ce.Path == "" || ce.Reason == "" {
 			t.Fatalf("reading at %d says %#v", from, ce)
 		}
-		gaps = append(gaps, gap{from, ce.To})
+		gaps = append(gaps, gap{max(from, ce.From), ce.To})
 		from = ce.To
 	}
 	t.Fatalf("reading does not end")

@@ -27,6 +27,8 @@ type Inspection struct {
 	Start  record.Offset
 	Sparse bool
 
+	Checkpoint *Checkpoint // nil, or what the last checkpoint says of these very files
+
 	Seals map[record.Offset]segment.Seal // those that check, by base offset
 	Bases []record.Offset                // of the log files, in order
 
@@ -44,37 +46,62 @@ type Flaw struct {
 }
 
 // Inspect looks at a directory as Open does, but changes nothing, and goes on where
-// Open would refuse. An error is one of the file system. A log may be open and at
-// work meanwhile: then the parts of the answer are not of one moment.
-func Inspect(fsys vfs.FS, dir string) (Inspection, error) {
+// Open would refuse; after a clean stop, which Stop says, as Claim and Open do. cp is
+// what the last checkpoint has of the log, nil where it has nothing. An error is one of
+// the file system. A log may be open and at work meanwhile: then the parts of the answer
+// are not of one moment.
+func Inspect(fsys vfs.FS, dir string, cp *Checkpoint, stop Stop) (Inspection, error) {
 	in := Inspection{Sparse: true}
-	entries, err := fsys.ReadDir(dir)
-	if err != nil {
+	var err error
+	if in.Bases, err = listLogs(fsys, dir); err != nil {
 		return in, err
 	}
-	for _, e := range entries { // sorted, and so are names of 20 digits as numbers
-		if base, ok := parseLogName(e.Name()); ok && e.Type().IsRegular() {
-			in.Bases = append(in.Bases, base)
+	body := in.metadata(fsys, dir)
+	if cp != nil && (!in.Known || cp.Taken == body.Taken) {
+		in.Checkpoint = cp
+	}
+	if cp != nil && !in.Known && len(in.Metadata) == 0 {
+		in.flawed(MetadataName, "is missing, and so is its copy")
+	}
+	if cp != nil && stop == Clean {
+		if err := in.claim(fsys, dir, cp); err != nil {
+			return in, err
 		}
 	}
-	id := in.metadata(fsys, dir)
-	return in, in.seals(fsys, dir, id)
+	return in, in.seals(fsys, dir, body.ID)
 }
 
-// metadata reads the two files of the metadata, and returns the id of the log.
-func (in *Inspection) metadata(fsys vfs.FS, dir string) (id string) {
+// claim is what Claim would make of the log.
+func (in *Inspection) claim(fsys vfs.FS, dir string, cp *Checkpoint) error {
+	left, err := compare(fsys, dir, in.Bases, &cp.Active)
+	if err != nil {
+		return err
+	}
+	lost := !in.Known
+	if left == more || lost && left == fewer && len(in.Bases) > 0 {
+		in.Checkpoint, in.Sparse = nil, true
+		if lost {
+			in.Known, in.Start = true, in.Bases[0]
+		}
+	} else if lost {
+		in.Known, in.Start, in.Sparse = true, cp.Start, cp.Sparse
+	}
+	return nil
+}
+
+// metadata reads the two files of the metadata.
+func (in *Inspection) metadata(fsys vfs.FS, dir string) (body metadataBody) {
 	name := path.Join(dir, MetadataName)
 	doc, stale, err := twin.Read(fsys, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "" // the seals tell whether that is a loss
+		return body // the seals tell whether that is a loss
 	}
-	var body metadataBody
 	if err == nil {
 		body, err = decodeMetadata(doc.Body)
 	}
 	if err != nil {
 		in.flawed(MetadataName, strings.TrimPrefix(err.Error(), fsys.Path(name)+": "))
-		return ""
+		return metadataBody{}
 	}
 	if stale != "" {
 		reason := strings.TrimPrefix(doc.Mended, fsys.Path(stale)+": ")
@@ -84,7 +111,7 @@ func (in *Inspection) metadata(fsys vfs.FS, dir string) (id string) {
 		in.flawed(path.Base(stale), reason)
 	}
 	in.Known, in.Start, in.Sparse = true, body.LogStart, body.Sparse
-	return body.ID
+	return body
 }
 
 func (in *Inspection) flawed(name, reason string) {

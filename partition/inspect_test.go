@@ -8,6 +8,7 @@ import (
 
 	"github.com/varvelog/varve/internal/vfs"
 	"github.com/varvelog/varve/partition"
+	"github.com/varvelog/varve/record"
 	"github.com/varvelog/varve/segment"
 )
 
@@ -64,7 +65,7 @@ func TestInspect(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			m := r.disk.Clone()
 			check(t, c.spoil(m))
-			in, err := partition.Inspect(lookingOnly(m), dir)
+			in, err := partition.Inspect(lookingOnly(m), dir, nil, partition.Crashed)
 			check(t, err)
 			var missing []offset
 			for _, s := range in.Missing() {
@@ -87,7 +88,7 @@ func TestInspect(t *testing.T) {
 			}
 		})
 	}
-	if _, err := partition.Inspect(r.disk, "nowhere"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := partition.Inspect(r.disk, "nowhere", nil, partition.Crashed); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 }
@@ -96,9 +97,51 @@ func TestInspect(t *testing.T) {
 func TestInspectMissesNothingTrimmed(t *testing.T) {
 	r, _ := damaged(t, partition.Fsync)
 	r.trim(6)
-	in, err := partition.Inspect(r.disk, dir)
+	in, err := partition.Inspect(r.disk, dir, nil, partition.Crashed)
 	check(t, err)
 	if len(in.Seals) == 0 || in.Bases[0] != 6 || len(in.Missing()) != 0 {
 		t.Errorf("%+v misses %+v", in, in.Missing())
+	}
+}
+
+// After a clean stop an inspection says of a log what the next start will make of it:
+// whose its files are, where it starts, whether its offsets may have gaps.
+func TestInspectAfterACleanStop(t *testing.T) {
+	r, _ := damaged(t, partition.Fsync)
+	r.trim(4)
+	cp, err := r.log.Close()
+	check(t, err)
+	next, err := r.disk.ReadFile(dir + "/00000000000000000012.log")
+	check(t, err)
+	noMetadata := func(m *vfs.Mem) error {
+		return errors.Join(m.Remove(dir+"/partition.json"), m.Remove(dir+"/partition.json.copy"))
+	}
+	another := func(m *vfs.Mem) error {
+		return m.WriteFile(dir+"/00000000000000000030.log", next)
+	}
+	for _, c := range []struct {
+		name   string
+		change func(m *vfs.Mem) error
+		start  record.Offset
+		sparse bool // and taken over
+	}{
+		{"as left", func(*vfs.Mem) error { return nil }, 4, false},
+		{"no metadata", noMetadata, 4, false},
+		{"active segment gone", func(m *vfs.Mem) error { return m.Remove(dir + "/00000000000000000015.log") }, 4, false},
+		{"another file", another, 4, true},
+		{"another file, no metadata", func(m *vfs.Mem) error { return errors.Join(another(m), noMetadata(m), m.Remove(dir+"/seals")) }, 3, true},
+	} {
+		m := r.disk.Clone()
+		check(t, c.change(m))
+		in, err := partition.Inspect(lookingOnly(m), dir, &cp, partition.Clean)
+		check(t, err)
+		if in.Start != c.start || in.Sparse != c.sparse || !in.Known || (in.Checkpoint == nil) != c.sparse {
+			t.Errorf("%s: %+v", c.name, in)
+		}
+		left := &rig{book: r.book, t: t, disk: m, cfg: r.cfg, now: r.now, eager: true}
+		left.open(&cp, true)
+		if left.log.Start() != c.start {
+			t.Errorf("%s: the log starts at %d, expected %d", c.name, left.log.Start(), c.start)
+		}
 	}
 }

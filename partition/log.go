@@ -50,7 +50,7 @@ type Env struct {
 // sorts of waiters are leaves.
 //
 //	field              guarded by     written by
-//	name, dir, env, epoch   (immutable)   Open
+//	name, dir, env, epoch, taken   (immutable)   Open
 //	config             atomic         Configure
 //	queue, draining    queueMu        enqueue, drain
 //	active, noted…, names, unfinished   appendMu   append, roll
@@ -74,6 +74,8 @@ type Log struct {
 	dir  string
 	env  Env
 	log  *slog.Logger
+
+	taken uint8 // see metadataBody
 
 	config atomic.Pointer[Config]
 

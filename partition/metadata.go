@@ -33,9 +33,12 @@ type metadataBody struct {
 	LogStart record.Offset `json:"logStart"`
 	// Sparse says that offsets may have gaps, so that a jump is no damage.
 	Sparse bool `json:"sparse,omitempty"`
-	// Durable is the end of what was there when the log was taken over from somebody
-	// else, so that nothing of that is ever taken for torn.
+	// Durable is the end of what is known not to be torn, whatever the files say; the
+	// largest offset there is until that end was found. See Claim.
 	Durable record.Offset `json:"durable,omitempty"`
+	// Taken counts how often the files were taken over from somebody else. A
+	// checkpoint of another count speaks of other files.
+	Taken uint8 `json:"taken,omitempty"`
 }
 
 func decodeMetadata(data []byte) (metadataBody, error) {

@@ -1,17 +1,15 @@
 package partition
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
-	"github.com/varvelog/varve/internal/twin"
 	"github.com/varvelog/varve/record"
 	"github.com/varvelog/varve/segment"
 )
 
-// Stop says how a log was left.
+// Stop says how an engine was left.
 type Stop uint8
 
 const (
@@ -25,38 +23,41 @@ const (
 
 // Open takes up the log in a directory. cp is what the last checkpoint kept of
 // it, nil where there is none; replay what the journal put back behind that, nil
-// where it had nothing.
+// where it had nothing; clean that the engine was left so, and Claim was called.
 //
 // After a clean stop this costs a listing and the reading of one small file.
 // After any other it reads what the checkpoint does not cover, cuts a torn end,
 // makes what it keeps durable, and raises the leader epoch.
-func Open(env Env, name, dir string, cfg Config, cp *Checkpoint, replay *Replay, stop Stop) (*Log, error) {
-	l := &Log{name: name, dir: dir, env: env, log: env.Logger}
+func Open(env Env, name, dir string, cfg Config, cp *Checkpoint, replay *Replay, clean bool) (*Log, error) {
+	l := newLog(env, name, dir)
 	l.idle.L = &l.queueMu
 	l.config.Store(&cfg)
 	l.tree = newTree()
 	l.seals = sealFile{fs: env.FS, name: dir + "/" + sealsName}
-	o := opening{l: l, replay: replay, cp: cp, clean: stop == Clean && cp != nil, stopped: stop != Crashed}
+	o := opening{l: l, replay: replay, cp: cp, clean: clean && cp != nil}
 	if err := o.run(); err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
 	return l, nil
 }
 
+func newLog(env Env, name, dir string) *Log {
+	return &Log{name: name, dir: dir, env: env, log: env.Logger}
+}
+
 // opening is one call of Open.
 type opening struct {
-	l       *Log
-	cp      *Checkpoint
-	replay  *Replay
-	clean   bool
-	stopped bool // cleanly, whatever is known of it
+	l      *Log
+	cp     *Checkpoint
+	replay *Replay
+	clean  bool
 
 	bases   []record.Offset // of segments that are not taken yet, in order
 	seals   map[record.Offset]segment.Seal
 	missing map[record.Offset]bool // of bases, those that are known by their seal alone
-	foreign bool                   // nothing is kept of the log beside its files
 	known   segment.State          // where the last checkpoint left the active segment
-	durable record.Offset          // what is below was on stable storage: by that, or by the journal
+	given   record.Offset          // what is below was given out, whatever the files say
+	durable record.Offset          // what is below was on stable storage
 	list    []*segment.Segment
 
 	unnamed bool // names were made or removed, and that may not be durable
@@ -68,10 +69,7 @@ func (o *opening) run() error {
 	if o.bases, err = l.listSegments(); err != nil {
 		return err
 	}
-	if o.cp != nil {
-		o.known = o.cp.Active
-	}
-	if err := o.loadStart(); err != nil {
+	if err := o.loadMetadata(); err != nil {
 		return err
 	}
 	l.seals.id = l.meta.body.ID
@@ -82,9 +80,7 @@ func (o *opening) run() error {
 		l.log.Warn("seals are those of another log, reading the segments instead", "partition", l.name,
 			"path", l.env.FS.Path(l.seals.name))
 	}
-	if o.durable = max(o.known.Next, l.meta.body.Durable); o.replay != nil {
-		o.durable = max(o.durable, o.replay.durable)
-	}
+	o.findEnds()
 	o.addMissing()
 	if err := o.dropEmptyTail(); err != nil {
 		return err
@@ -97,65 +93,50 @@ func (o *opening) run() error {
 	return o.finish()
 }
 
-// loadStart finds the log start in the metadata. After a clean stop the checkpoint
-// says the same, so that metadata of which nothing is left can be made anew.
-func (o *opening) loadStart() error {
+// loadMetadata finds the log start, and whether the checkpoint speaks of these files.
+func (o *opening) loadMetadata() error {
 	l := o.l
-	err := l.meta.load(l)
-	if err == nil && l.meta.generation == 0 && o.clean && !o.isAsLeft() {
-		l.log.Warn("partition is not as it was left at the stop", "partition", l.name, "dir", l.env.FS.Path(l.dir))
-		o.cp, o.clean, o.stopped, o.known = nil, false, false, segment.State{}
-	}
-	if o.clean && (errors.Is(err, twin.ErrDamaged) || err == nil && l.meta.generation == 0) {
-		l.log.Error("metadata is lost, making it anew from the checkpoint", "partition", l.name, "err", err)
-		err = l.meta.save(l, metadataBody{ID: newID(), LogStart: o.cp.Start, Sparse: o.cp.Sparse})
-	}
-	if err != nil {
+	if err := l.meta.load(l); err != nil {
 		return err
 	}
-	sealed, serr := l.seals.exists()
-	if serr != nil {
-		return serr
+	if l.meta.generation == 0 {
+		sealed, err := l.seals.exists()
+		if err != nil {
+			return err
+		}
+		if o.cp != nil || sealed {
+			return fmt.Errorf("%s and its copy are missing: bring back one of them", l.env.FS.Path(l.dir+"/"+MetadataName))
+		}
+		if err := l.takeOver(o.bases); err != nil {
+			return err
+		}
 	}
-	if l.meta.generation == 0 && (o.cp != nil || sealed) {
-		return fmt.Errorf("%s and its copy are missing: bring back one of them", l.env.FS.Path(l.dir+"/"+MetadataName))
-	}
-	o.foreign = l.meta.generation == 0
-	l.start.Store(int64(l.meta.body.LogStart))
-	l.sparse.Store(l.meta.body.Sparse || o.foreign)
-	if o.cp != nil {
+	body := &l.meta.body
+	l.taken = body.Taken
+	l.start.Store(int64(body.LogStart))
+	l.sparse.Store(body.Sparse)
+	if o.cp != nil && o.cp.Taken == body.Taken {
+		o.known = o.cp.Active
 		raise(&l.start, int64(o.cp.Start))
+	} else {
+		o.clean = false
 	}
 	return nil
 }
 
-// isAsLeft says whether the files are those of the log that was stopped: the active
-// segment has its length, and none is behind it.
-func (o *opening) isAsLeft() bool {
-	n := len(o.bases)
-	switch {
-	case n > 0 && o.bases[n-1] > o.cp.Active.Base:
-		return false
-	case o.cp.Active.Size == 0:
-		return n == 0 || o.bases[n-1] < o.cp.Active.Base || o.activeIsWhole()
+// findEnds finds what is known of the end, without a look at the files.
+func (o *opening) findEnds() {
+	o.given = o.known.Next
+	if o.cp != nil {
+		o.given = o.cp.Active.Next // also of other files
 	}
-	return o.activeIsWhole()
-}
-
-// adopt makes the metadata of a log that came without: its files alone say where it
-// starts, and a jump of their offsets is none that can be told from a compacted
-// log's.
-func (o *opening) adopt(end record.Offset) error {
-	l := o.l
-	body := metadataBody{ID: newID(), Sparse: true, Durable: end}
-	if len(o.list) > 0 {
-		body.LogStart = o.list[0].Base()
+	if o.replay != nil {
+		o.given = max(o.given, o.replay.durable)
 	}
-	l.log.Warn("partition has no metadata: taking it for one that was copied from a Kafka broker",
-		"partition", l.name, "dir", l.env.FS.Path(l.dir), "log start", body.LogStart)
-	l.start.Store(int64(body.LogStart))
-	l.seals.id = body.ID
-	return l.meta.save(l, body)
+	o.durable = max(o.given, o.l.meta.body.Durable)
+	if o.durable != everything {
+		o.given = o.durable
+	}
 }
 
 // addMissing adds the segments that are known to have been there, and are not:
@@ -180,8 +161,6 @@ func (o *opening) reached() record.Offset {
 	reached := o.l.Start()
 	if n := len(o.list); n > 0 {
 		reached = max(reached, o.list[n-1].Next())
-	} else if o.foreign && len(o.bases) > 0 {
-		reached = o.bases[0]
 	}
 	return reached
 }
@@ -217,13 +196,17 @@ func (o *opening) take(base record.Offset) error {
 	}
 	l := o.l
 	st := segment.State{Base: base}
-	if base == o.known.Base && o.cp != nil {
+	if base == o.known.Base && o.known.Size > 0 {
 		st = o.known
 	}
 	if o.clean && base == o.known.Base && st.Size > 0 && o.activeIsWhole() {
 		return o.add(segment.OpenActive(l.env.FS, l.env.Files, l.dir, st, l.segmentOptions()))
 	}
-	s, torn, short, err := segment.Recover(l.env.FS, l.env.Files, l.dir, st, l.segmentOptions())
+	until := record.Offset(0)
+	if len(o.bases) > 1 {
+		until = o.bases[1]
+	}
+	s, torn, short, err := segment.Recover(l.env.FS, l.env.Files, l.dir, st, until, l.segmentOptions())
 	if err != nil {
 		return err
 	}
@@ -285,7 +268,7 @@ func (o *opening) activeIsWhole() bool {
 // the list in place.
 func (o *opening) finish() error {
 	l := o.l
-	end := max(l.Start(), o.durable)
+	end := max(l.Start(), o.given)
 	epoch := o.known.LastEpoch
 	if o.cp != nil {
 		epoch = max(epoch, o.cp.Epoch)
@@ -297,8 +280,10 @@ func (o *opening) finish() error {
 		raise(&l.lastTime, s.LastAppend())
 		l.appendSegmentLocked(s)
 	}
-	if o.foreign {
-		if err := o.adopt(end); err != nil {
+	if l.meta.body.Durable == everything {
+		body := l.meta.body
+		body.Durable = end
+		if err := l.meta.save(l, body); err != nil {
 			return err
 		}
 	}

@@ -118,14 +118,16 @@ func (r *rig) tryOpen(cp *partition.Checkpoint, clean bool) error {
 	if r.rule != nil {
 		fsys = vfs.NewFaulty(r.disk, func(op vfs.Op) vfs.Fault { return r.rule(op) })
 	}
-	stop := partition.Crashed
-	if clean {
-		stop = partition.Clean
-	}
-	log, err := partition.Open(partition.Env{
+	env := partition.Env{
 		FS: fsys, Files: segment.NewFiles(64), Journal: (*hand)(r), Runner: (*hand)(r),
 		Logger: slog.New(slog.NewTextHandler(&r.logged, nil)), Now: func() int64 { return r.now },
-	}, "t/0", dir, r.cfg, cp, nil, stop)
+	}
+	if clean {
+		if err := partition.Claim(env, "t/0", dir, cp, partition.Clean); err != nil {
+			return err
+		}
+	}
+	log, err := partition.Open(env, "t/0", dir, r.cfg, cp, nil, clean)
 	if err != nil {
 		return err
 	}

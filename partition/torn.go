@@ -12,15 +12,13 @@ import (
 // isDamage tells damage from what a crash took, for a log that stops making sense
 // at an offset, in front of the segments that are left behind that place. It is
 // damage where the offset is known to have been on stable storage: by the last
-// checkpoint or the journal, or because a segment behind it was finished. Above those, on a topic
+// checkpoint or the journal, because a segment behind it was finished, or because
+// nothing was torn when the log was taken up at a clean stop. Above those, on a topic
 // that acknowledges before it syncs, what is behind the place is as uncertain as
 // the place itself: a crash takes a suffix. On a topic that syncs first, batches
-// in a later file say that everything before was durable: see writer.flush. Of a
-// log of which nothing is kept, nothing is cut that has something behind it. After a
-// clean stop nothing is torn; where the checkpoint of it is there, what is behind its
-// end is none of ours.
+// in a later file say that everything before was durable: see writer.flush.
 func (o *opening) isDamage(at record.Offset, behind []record.Offset) bool {
-	if at < o.durable || o.stopped && !o.clean {
+	if at < o.durable {
 		return true
 	}
 	for _, later := range behind {
@@ -28,12 +26,8 @@ func (o *opening) isDamage(at record.Offset, behind []record.Offset) bool {
 			return true
 		}
 	}
-	return len(behind) > 0 && (o.clean || o.foreign || o.l.Config().Level == Fsync)
+	return len(behind) > 0 && o.l.Config().Level == Fsync
 }
-
-// isUnknown says that a file came after the clean stop. It is none of ours, so that
-// nothing of it is cut.
-func (o *opening) isUnknown(base record.Offset) bool { return o.clean && base > o.known.Base }
 
 // cutAtGap looks at the offsets between what was taken so far and the next
 // segment. Where there are any and it is no damage, a crash has taken the name of
@@ -59,7 +53,7 @@ func (o *opening) judge(s *segment.Segment, torn *segment.Torn) (*segment.Torn, 
 	switch {
 	case torn == nil && !early:
 		return nil, nil
-	case o.isDamage(s.Next(), behind) || o.isUnknown(s.Base()):
+	case o.isDamage(s.Next(), behind):
 		if torn == nil {
 			return nil, nil // the gap in front of the next segment says it
 		}
@@ -79,10 +73,10 @@ func (o *opening) nextBase(base record.Offset, behind []record.Offset) record.Of
 	switch {
 	case len(behind) > 0:
 		return behind[0]
-	case o.stopped && !o.clean || o.isUnknown(base):
-		return -1
 	case base < o.known.Base:
 		return o.known.Base
+	case o.durable == everything:
+		return -1
 	}
 	return o.durable
 }
@@ -90,10 +84,10 @@ func (o *opening) nextBase(base record.Offset, behind []record.Offset) record.Of
 // dropEmptyTail removes the last files while they hold no batch at all and are
 // not known to have held one: a roll of which only the name reached the disk.
 func (o *opening) dropEmptyTail() error {
-	for n := len(o.bases); n > 0 && !o.stopped; n-- {
+	for n := len(o.bases); n > 0; n-- {
 		base := o.bases[n-1]
 		_, sealed := o.seals[base]
-		if sealed || base <= o.known.Base || (n == 1 && base <= o.reached()) {
+		if sealed || base < o.durable || base <= o.known.Base || (n == 1 && base <= o.reached()) {
 			return nil
 		}
 		empty, err := o.holdsNoBatch(base)

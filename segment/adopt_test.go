@@ -23,7 +23,7 @@ func TestAdopt(t *testing.T) {
 			log := st.bytes()
 			log[int(st.batches[i].pos)+at] ^= 0x10
 			put(t, disk, logName(st.base), log)
-			s, torn, short, err := Recover(disk, NewFiles(4), dir, State{Base: st.base}, st.opt)
+			s, torn, short, err := Recover(disk, NewFiles(4), dir, State{Base: st.base}, 0, st.opt)
 			if err != nil || torn == nil || short {
 				t.Fatal(torn, short, err)
 			}
@@ -63,7 +63,7 @@ func TestAdoptOfNothing(t *testing.T) {
 	st := few(5, 150)
 	disk := newDisk(t)
 	put(t, disk, logName(st.base), make([]byte, st.size()))
-	s, _, _, err := Recover(disk, NewFiles(4), dir, State{Base: st.base}, st.opt)
+	s, _, _, err := Recover(disk, NewFiles(4), dir, State{Base: st.base}, 0, st.opt)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func (st *story) tryAppend(s *Segment, i, j int) error {
 // n batches of the story.
 func (st *story) reopened(t testing.TB, fsys vfs.FS, n int) {
 	t.Helper()
-	s, torn, short, err := Recover(fsys, NewFiles(4), dir, State{Base: st.base}, st.opt)
+	s, torn, short, err := Recover(fsys, NewFiles(4), dir, State{Base: st.base}, 0, st.opt)
 	if err != nil || short {
 		t.Fatalf("recover: %v, %v", short, err)
 	}

@@ -134,7 +134,7 @@ func FuzzRecover(f *testing.F) {
 		put(t, disk, logName(st.base), log)
 		put(t, disk, dir+"/"+FileName(st.base)+IndexSuffix, offsets)
 		put(t, disk, dir+"/"+FileName(st.base)+TimeIndexSuffix, times)
-		s, torn, short, err := Recover(disk, NewFiles(4), dir, known, opt)
+		s, torn, short, err := Recover(disk, NewFiles(4), dir, known, 0, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +155,7 @@ func FuzzRecover(f *testing.F) {
 		if now, err := disk.ReadFile(logName(st.base)); err != nil || !bytes.Equal(now, log[:s.Size()]) {
 			t.Fatalf("settling leaves %d bytes, %v", len(now), err)
 		}
-		again, torn, short, err := Recover(disk.Crash(vfs.CrashOptions{Names: vfs.NamesKept}), NewFiles(4), dir, known, opt)
+		again, torn, short, err := Recover(disk.Crash(vfs.CrashOptions{Names: vfs.NamesKept}), NewFiles(4), dir, known, 0, opt)
 		got, want := again.state(), s.state()
 		got.LastAppend, got.FirstAppend = want.LastAppend, want.FirstAppend // when the file was changed
 		if err != nil || torn != nil || short || got != want {

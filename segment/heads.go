@@ -26,6 +26,7 @@ const (
 // checksum that is kept of them outside the file.
 type heads struct {
 	epochs  []EpochStart    // where each leader epoch begins, exactly; nil: not known
+	sure    record.Pos      // below it headers are what was written, but for the next one
 	damaged record.Pos      // of a batch whose header is not what was written; -1: none
 	written [uncovered]byte // that header as it was written
 
@@ -123,6 +124,8 @@ func (x *heads) audit(file io.ReaderAt, size record.Pos, sum uint32) error {
 	}
 	if got != sum || !rising(x.epochs) {
 		x.epochs, x.damaged = nil, -1
+	} else {
+		x.sure = size
 	}
 	return err
 }
@@ -149,7 +152,7 @@ func (x *heads) collect(file io.ReaderAt, size record.Pos, bit int) (sum uint32,
 		}
 		sum = crc32.Update(sum, castagnoli, head)
 		n++
-		turn := EpochStart{record.Epoch(binary.BigEndian.Uint32(head[12:])), baseOffset(head)}
+		turn := EpochStart{epochOf(head), baseOffset(head)}
 		if k := len(x.epochs); k == 0 || x.epochs[k-1].Epoch != turn.Epoch {
 			x.epochs = append(x.epochs, turn)
 		}

@@ -116,7 +116,7 @@ func TestEpochsOfASegmentThatGrows(t *testing.T) {
 			s.Close()
 			if i == 7 {
 				s = OpenActive(mem, NewFiles(4), dir, state, st.opt)
-			} else if s, _, _, err = Recover(mem, NewFiles(4), dir, state, st.opt); err != nil {
+			} else if s, _, _, err = Recover(mem, NewFiles(4), dir, state, 0, st.opt); err != nil {
 				t.Fatal(err)
 			}
 		}

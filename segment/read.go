@@ -156,7 +156,7 @@ func (r *reading) take(data []byte) (chunk Chunk, used int, why string, done boo
 		if err != nil {
 			why = reason(err)
 		} else {
-			why = r.chain.acceptAt(&b, r.pos+record.Pos(off))
+			why = r.chain.acceptAt(&b, r.pos+record.Pos(off), r.h.file, r.limit)
 		}
 		if why != "" {
 			break

@@ -21,12 +21,13 @@ type Torn struct {
 // Recover takes up a log file whose end is not known, from the last state that
 // is known to be on stable storage (the zero state but for Base, when nothing
 // is): it reads on from there, takes what checks and follows on, and returns as
-// torn what does not. It changes nothing yet; Settle does.
+// torn what does not. until is where the next file begins, 0 when there is none. It
+// changes nothing yet; Settle does.
 //
 // A file shorter than the known state is damage, not a torn end: the segment
 // then stands as the state says, and short is true. It can be read, with a gap,
 // but must not be appended to.
-func Recover(fsys vfs.FS, files *Files, dir string, st State, opt Options) (s *Segment, torn *Torn, short bool, err error) {
+func Recover(fsys vfs.FS, files *Files, dir string, st State, until record.Offset, opt Options) (s *Segment, torn *Torn, short bool, err error) {
 	s = newSegment(fsys, files, dir, st.Base, opt)
 	if st.Size > 0 {
 		s.restore(st)
@@ -49,7 +50,7 @@ func Recover(fsys vfs.FS, files *Files, dir string, st State, opt Options) (s *S
 	} else if _, err := s.activeIndex(); err != nil {
 		return nil, nil, false, err
 	}
-	torn, err = s.scanTail(h, record.Pos(size))
+	torn, err = s.scanTail(h, record.Pos(size), until)
 	if err != nil {
 		return nil, nil, false, err
 	}
@@ -86,6 +87,8 @@ func (s *Segment) Adopt(next record.Offset) error {
 	}
 	if next < 0 {
 		w.open, w.Next = true, math.MaxInt64
+	} else {
+		w.Chain.file = next
 	}
 	if err := w.Run(); err != nil {
 		return err
@@ -100,13 +103,13 @@ func (s *Segment) Adopt(next record.Offset) error {
 	return nil
 }
 
-// scanTail notes the batches behind what the segment knows of.
-func (s *Segment) scanTail(h *handle, end record.Pos) (*Torn, error) {
+// scanTail notes the batches behind what the segment knows of, below the offset until.
+func (s *Segment) scanTail(h *handle, end record.Pos, until record.Offset) (*Torn, error) {
 	dense := s.opt.Dense
-	chain := Chain{Next: s.Next(), Exact: dense, Dense: dense, Epoch: s.leastEpoch(), Lenient: true}
+	chain := Chain{Next: s.Next(), Exact: dense, Dense: dense, file: until, Epoch: s.leastEpoch(), Lenient: true}
 	sc := NewScanner(h.file, s.Size(), end)
 	for sc.Next() {
-		if why := chain.Accept(sc.Batch()); why != "" {
+		if why := chain.acceptAt(sc.Batch(), sc.At(), h.file, end); why != "" {
 			return &Torn{At: sc.At(), Bytes: int64(end - sc.At()), Reason: why}, nil
 		}
 		e := entryOf(sc.Batch())

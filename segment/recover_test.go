@@ -28,7 +28,7 @@ func (st *story) first(n int) *story {
 // with two more batches, seals, and reads it all again from a fresh start.
 func (st *story) recovered(t testing.TB, mem *vfs.Mem, known State, want int, torn bool) {
 	t.Helper()
-	s, cut, short, err := Recover(mem, NewFiles(4), dir, known, st.opt)
+	s, cut, short, err := Recover(mem, NewFiles(4), dir, known, 0, st.opt)
 	if err != nil || short {
 		t.Fatalf("recover: short %v, %v", short, err)
 	}
@@ -117,7 +117,7 @@ func TestRecoveryTwiceIsTheSame(t *testing.T) {
 	put(t, disk, logName(st.base), st.bytes()[:int(st.size())-5])
 	var states []State
 	for range 3 {
-		s, torn, _, err := Recover(disk, NewFiles(4), dir, State{Base: st.base}, st.opt)
+		s, torn, _, err := Recover(disk, NewFiles(4), dir, State{Base: st.base}, 0, st.opt)
 		if err != nil || torn == nil {
 			t.Fatal(torn, err)
 		}
@@ -167,7 +167,7 @@ func TestRecoverKeepsWhatTheTailAlonePins(t *testing.T) {
 			for _, n := range []int{1, 2} {
 				mem, state := st.first(n).active(t)
 				put(t, mem, logName(st.base), st.bytes())
-				s, torn, short, err := Recover(mem, NewFiles(4), dir, state, st.opt)
+				s, torn, short, err := Recover(mem, NewFiles(4), dir, state, 0, st.opt)
 				if err != nil || torn != nil || short || s.Next() != st.next() {
 					t.Fatalf("from batch %d on: next %d, %+v, %v, %v", n, s.Next(), torn, short, err)
 				}
@@ -212,7 +212,7 @@ func TestRecoverShorterThanKnown(t *testing.T) {
 	for size := 0; size < int(st.size()); size += 50 {
 		mem, state := st.active(t)
 		put(t, mem, logName(st.base), st.bytes()[:size])
-		s, torn, short, err := Recover(mem, NewFiles(4), dir, state, st.opt)
+		s, torn, short, err := Recover(mem, NewFiles(4), dir, state, 0, st.opt)
 		if err != nil || !short || torn != nil {
 			t.Fatalf("%d bytes: short %v, torn %v, %v", size, short, torn, err)
 		}

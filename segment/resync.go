@@ -257,7 +257,7 @@ func (r *resync) run(at record.Pos, until index.Entry) (first record.Offset, las
 	first, last = -1, at
 	for sc.Next() {
 		b := sc.Batch()
-		if chain.acceptAt(b, sc.At()) != "" {
+		if chain.acceptAt(b, sc.At(), r.w.File, r.w.End) != "" {
 			return first, last, false
 		}
 		if last = sc.At(); first < 0 {
@@ -307,19 +307,34 @@ func (r *resync) read(p []byte, at record.Pos) int {
 // likely is how many offsets a damaged batch takes, of which nothing but its header
 // tells: there it says so twice. Where the two differ a bit flipped in one of them;
 // the larger one counts, for an offset may not be given out again, unless the batch
-// could hardly hold so many records.
+// cannot hold so many records.
 func (r *resync) likely(head []byte, size int64) record.Offset {
 	n, m := offsets(head), record.Offset(int32(binary.BigEndian.Uint32(head[57:])))
 	n, m = max(n, m), min(n, m)
-	if n != m && int64(n) > size {
+	if n != m && int64(n) > mostRecords(head, size) {
 		n = m
 	}
 	return max(n, 1)
 }
 
-// baseOffset and offsets are what a batch header says of its first offset and
-// how many it takes.
+// mostRecords is how many records a batch of a size may hold.
+func mostRecords(head []byte, size int64) int64 {
+	const (
+		least    = 7    // bytes of a record: an empty one has seven fields of one byte
+		deflated = 1032 // to one, by the best that deflate can do; others do not do much better
+	)
+	size -= record.BatchOverhead
+	if record.Attributes(binary.BigEndian.Uint16(head[21:])).Codec() != record.None {
+		size *= deflated
+	}
+	return size / least
+}
+
+// baseOffset, epochOf and offsets are what a batch header says of its first offset,
+// its leader epoch, and how many offsets it takes.
 func baseOffset(head []byte) record.Offset { return record.Offset(binary.BigEndian.Uint64(head)) }
+
+func epochOf(head []byte) record.Epoch { return record.Epoch(binary.BigEndian.Uint32(head[12:])) }
 
 func offsets(head []byte) record.Offset {
 	return record.Offset(int32(binary.BigEndian.Uint32(head[23:]))) + 1

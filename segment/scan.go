@@ -192,6 +192,7 @@ type Chain struct {
 	Last  record.Epoch  // highest, where Bound
 	Bound bool
 	Until record.Offset // no batch goes beyond it; 0: no such limit
+	file  record.Offset // where the next file begins; 0: there is none, or it does not matter
 	Ends  record.Offset // last offset of the next batch, as an index says; 0: none does
 	heads *heads        // what the neighbours cannot tell, or nil
 
@@ -231,12 +232,20 @@ func (c *Chain) fellBack(b *record.Batch) bool {
 	return c.Lenient && c.rose && b.LeaderEpoch >= c.low
 }
 
-// acceptAt is Accept for the batch at a position.
-func (c *Chain) acceptAt(b *record.Batch, at record.Pos) string {
+// acceptAt is Accept for the batch at a position of a file that ends at end. Where
+// nothing outside the file tells where batches begin, a gap is held against those
+// behind it.
+func (c *Chain) acceptAt(b *record.Batch, at record.Pos, file io.ReaderAt, end record.Pos) string {
 	if c.heads != nil {
 		if why := c.heads.refuse(b, at); why != "" {
 			return why
 		}
+	}
+	if c.Exact || c.Ends > 0 || b.BaseOffset <= c.Next || c.heads != nil && at < c.heads.sure {
+		return c.Accept(b)
+	}
+	if why := TooHigh(b, c.Next, c.file, headsBehind(file, at+record.Pos(b.Size()), end)); why != "" {
+		return why
 	}
 	return c.Accept(b)
 }

@@ -53,7 +53,7 @@ func TestSettleWritesAgain(t *testing.T) {
 				t.Fatal("the failed sync lost nothing: this test shows nothing")
 			}
 		}
-		s, torn, short, err := Recover(killed, NewFiles(4), dir, state, st.opt)
+		s, torn, short, err := Recover(killed, NewFiles(4), dir, state, 0, st.opt)
 		if err != nil || torn != nil || short {
 			t.Fatal(torn, short, err)
 		}
@@ -74,7 +74,7 @@ func TestSettleOfNothing(t *testing.T) {
 	st := few(4, 150)
 	mem, state := st.active(t)
 	faulty := vfs.NewFaulty(mem, nil)
-	s, torn, _, err := Recover(faulty, NewFiles(4), dir, state, st.opt)
+	s, torn, _, err := Recover(faulty, NewFiles(4), dir, state, 0, st.opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestSettleOfACut(t *testing.T) {
 	mem, state := st.active(t)
 	put(t, mem, logName(st.base), append(st.bytes(), "and half a batch"...))
 	faulty := vfs.NewFaulty(mem, nil)
-	s, torn, _, err := Recover(faulty, NewFiles(4), dir, state, st.opt)
+	s, torn, _, err := Recover(faulty, NewFiles(4), dir, state, 0, st.opt)
 	if err != nil || torn == nil {
 		t.Fatal(torn, err)
 	}
@@ -146,7 +146,7 @@ func TestFinishCutAnywhere(t *testing.T) {
 				for _, names := range []vfs.Names{vfs.NamesLost, vfs.NamesJournaled, vfs.NamesRandom, vfs.NamesKept} {
 					for seed := range uint64(3) {
 						left := mem.Crash(vfs.CrashOptions{Seed: seed, Unsynced: how, Names: names})
-						r, torn, short, rerr := Recover(left, NewFiles(4), dir, state, st.opt)
+						r, torn, short, rerr := Recover(left, NewFiles(4), dir, state, 0, st.opt)
 						if rerr != nil || torn != nil || short {
 							t.Fatalf("cut at call %d: %v, %v, %v", n, torn, short, rerr)
 						}
@@ -203,14 +203,14 @@ func TestSettleCutAnywhere(t *testing.T) {
 	for n := int64(1); ; n++ {
 		mem := disk.Clone()
 		faulty := vfs.NewFaulty(mem, vfs.FailFrom(vfs.OpAny, "", n, syscall.EIO))
-		s, torn, _, err := Recover(faulty, NewFiles(4), dir, state, st.opt)
+		s, torn, _, err := Recover(faulty, NewFiles(4), dir, state, 0, st.opt)
 		if err == nil {
 			err = s.Settle(state.Size, torn)
 		}
 		for _, how := range []vfs.Unsynced{vfs.UnsyncedLost, vfs.UnsyncedPrefix, vfs.UnsyncedSectors, vfs.UnsyncedPages, vfs.UnsyncedKept} {
 			for seed := range uint64(5) {
 				left := mem.Crash(vfs.CrashOptions{Seed: seed, Unsynced: how})
-				r, torn, short, rerr := Recover(left, NewFiles(4), dir, state, st.opt)
+				r, torn, short, rerr := Recover(left, NewFiles(4), dir, state, 0, st.opt)
 				if rerr != nil || short || r.Next() < state.Next {
 					t.Fatalf("cut at call %d: next %d, %v, %v, %v", n, r.Next(), torn, short, rerr)
 				}

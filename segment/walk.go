@@ -42,7 +42,7 @@ func (w *Walk) Run() error {
 		sc := NewScanner(w.File, from, w.End)
 		why := ""
 		for why == "" && sc.Next() {
-			if why = w.Chain.acceptAt(sc.Batch(), sc.At()); why == "" && !w.Batch(sc.Batch(), sc.At()) {
+			if why = w.Chain.acceptAt(sc.Batch(), sc.At(), w.File, w.End); why == "" && !w.Batch(sc.Batch(), sc.At()) {
 				return nil
 			}
 		}

@@ -18,7 +18,7 @@ import (
 func aCheckpoint() *File {
 	return &File{Generation: 7, Logs: map[wal.Log]Entry{
 		{Topic: [16]byte{1, 2, 3}, Partition: 4}: {Round: 20, Checkpoint: partition.Checkpoint{
-			Start: 5, Sparse: true, Epoch: 6, LastTime: 1_700_000_000_000,
+			Start: 5, Sparse: true, Taken: 0xa7, Epoch: 6, LastTime: 1_700_000_000_000,
 			Active: segment.State{
 				Base: 8, Next: 900, Size: 10_000, MaxTimestamp: 11, FirstTimestamp: math.MinInt64, FirstAppend: 13,
 				LastAppend: 14, FirstEpoch: 1, LastEpoch: 6, HeaderSum: 0xdeadbeef, Dense: true,

@@ -109,7 +109,7 @@ func (d *dump) all(ctx context.Context, found *found) error {
 	return nil
 }
 
-func (d *dump) segment(walk *logWalk, s *segmentFiles, beyond []head) error {
+func (d *dump) segment(walk *logWalk, s *segmentFiles, beyond []segment.Head) error {
 	if s.log {
 		d.path = s.path(segment.LogSuffix)
 		if err := d.print(newDumpFile("segment", d.path, s.base)); err != nil {

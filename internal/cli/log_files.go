@@ -76,14 +76,13 @@ func (p *partitionFiles) inspect() (partition.Inspection, error) {
 	if p.gone {
 		return partition.Inspection{Sparse: true}, nil
 	}
-	in, err := partition.Inspect(vfs.Dir(p.dir), ".")
-	switch {
-	case err != nil || in.Known || !p.ours:
-	case p.known != nil: // as the engine does after a clean stop
-		in.Known, in.Start, in.Sparse = true, p.known.Start, p.known.Sparse
-		if len(in.Metadata) == 0 {
-			in.Metadata = []partition.Flaw{{Name: partition.MetadataName, Reason: "is missing, and so is its copy"}}
-		}
+	stop := partition.Crashed
+	if p.store != nil {
+		stop = p.store.stop
+	}
+	in, err := partition.Inspect(vfs.Dir(p.dir), ".", p.known, stop)
+	if err == nil {
+		p.known = in.Checkpoint
 	}
 	return in, err
 }

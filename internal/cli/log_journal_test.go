@@ -46,7 +46,7 @@ func (c *crashedLog) partition() string { return filepath.Join(c.dir, "topics", 
 // unsealed are the log files of which no seal says that the disk has them.
 func (c *crashedLog) unsealed(t *testing.T) (paths []string) {
 	t.Helper()
-	in, err := partition.Inspect(vfs.Dir(c.partition()), ".")
+	in, err := partition.Inspect(vfs.Dir(c.partition()), ".", nil, partition.Crashed)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,29 +1,17 @@
 package cli
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/varvelog/varve/record"
+	"github.com/varvelog/varve/segment"
 )
-
-// head is what the checksum of a batch leaves out: its base offset and its leader
-// epoch. One flipped bit there leaves a batch that checks, so only its neighbours
-// can tell.
-type head struct {
-	base  record.Offset
-	epoch record.Epoch
-}
-
-// lookahead is how many batches behind one are asked about it. With two, one of
-// them being damaged itself does not put the blame on the one in front.
-const lookahead = 2
 
 // heads appends to dst those of the batches from a position on, as far as they
 // look like batches, and at the end of the file those of the next file.
-func (s *logScanner) heads(from record.Pos, dst []head) []head {
+func (s *logScanner) heads(from record.Pos, dst []segment.Head) []segment.Head {
 	const magicAt = 16
-	for from < s.size && len(dst) < lookahead {
+	for from < s.size && len(dst) < segment.Ahead {
 		raw := s.glance(from)
 		if len(raw) < record.BatchOverhead || raw[magicAt] != 2 {
 			return dst
@@ -32,13 +20,10 @@ func (s *logScanner) heads(from record.Pos, dst []head) []head {
 		if err != nil || size > int64(s.size-from) {
 			return dst
 		}
-		dst = append(dst, head{
-			base:  record.Offset(binary.BigEndian.Uint64(raw)),
-			epoch: record.Epoch(binary.BigEndian.Uint32(raw[12:])),
-		})
+		dst = append(dst, segment.HeadOf(raw))
 		from += record.Pos(size)
 	}
-	return append(dst, s.beyond[:min(len(s.beyond), lookahead-len(dst))]...)
+	return append(dst, s.beyond[:min(len(s.beyond), segment.Ahead-len(dst))]...)
 }
 
 // glance returns the bytes of a header and leaves the window where it is, because
@@ -54,7 +39,7 @@ func (s *logScanner) glance(at record.Pos) []byte {
 
 // firstHeads are those the log file of a segment begins with; of one that cannot be
 // read, none.
-func firstHeads(s *segmentFiles) []head {
+func firstHeads(s *segmentFiles) []segment.Head {
 	f, size, err := s.open()
 	if err != nil {
 		return nil
@@ -64,7 +49,7 @@ func firstHeads(s *segmentFiles) []head {
 }
 
 // beyond are the first heads behind segment i.
-func (p *partitionFiles) beyond(i int) []head {
+func (p *partitionFiles) beyond(i int) []segment.Head {
 	if i+1 >= len(p.segments) || !p.segments[i+1].log {
 		return nil
 	}
@@ -74,21 +59,22 @@ func (p *partitionFiles) beyond(i int) []head {
 // judge says why b cannot stand where it is, or "", and moves the chain on behind
 // it. Nothing that is at fault is carried on: the next batch is held against the
 // last one that was believed. placed says that b's base offset is.
-func (w *logWalk) judge(b *record.Batch, behind []head) (why string, placed bool) {
+func (w *logWalk) judge(b *record.Batch, behind []segment.Head) (why string, placed bool) {
 	c := &w.chain
 	n := record.Offset(b.LastOffsetDelta) + 1 // under the checksum
 	var epochs []int64
 	for _, h := range behind {
-		epochs = append(epochs, int64(h.epoch))
+		epochs = append(epochs, int64(h.Epoch))
 	}
 	epochWhy := w.judgeEpoch(b.LeaderEpoch, epochs)
 	believed := *b
 	if epochWhy != "" {
 		believed.LeaderEpoch = c.Epoch
 	}
-	if !c.Exact && overlaps(b, c.Next, behind) {
-		why = fmt.Sprintf("base offset %d is too high: the batch behind begins at %d", b.BaseOffset, behind[0].base)
-	} else {
+	if !c.Exact {
+		why = segment.TooHigh(b, c.Next, 0, behind)
+	}
+	if why == "" {
 		why = c.Accept(&believed)
 	}
 	if why == "" {
@@ -115,23 +101,6 @@ func (w *logWalk) judgeEpoch(epoch record.Epoch, behind []int64) string {
 		return fmt.Sprintf("leader epoch %d is above %d, that of the batch behind", epoch, behind[0])
 	}
 	return ""
-}
-
-// overlaps says that b reaches into the batch behind it and that b is the wrong one
-// of the two: that one stands where it would if b stood at next, or one more behind
-// does not fit b either.
-func overlaps(b *record.Batch, next record.Offset, behind []head) bool {
-	if b.BaseOffset <= next || len(behind) == 0 {
-		return false
-	}
-	end, fits := b.NextOffset(), next+record.Offset(b.LastOffsetDelta)+1
-	switch base := behind[0].base; {
-	case base < fits || base >= end:
-		return false
-	case base == fits:
-		return true
-	}
-	return len(behind) < 2 || behind[1].base < end
 }
 
 // sticksOut says that v is above what comes behind it, which itself is not below

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/varvelog/varve/record"
+	"github.com/varvelog/varve/segment"
 )
 
 // Whatever one bit of a base offset or leader epoch becomes, one batch is blamed,
@@ -91,9 +92,9 @@ func TestJudgeEpoch(t *testing.T) {
 		w := newLogWalk(t.Context(), true, nil, nil)
 		var blamed []int
 		for i, e := range c.epochs {
-			var behind []head
-			for _, e := range c.epochs[i+1 : min(len(c.epochs), i+1+lookahead)] {
-				behind = append(behind, head{base: record.Offset(i + 1), epoch: e})
+			var behind []segment.Head
+			for _, e := range c.epochs[i+1 : min(len(c.epochs), i+1+segment.Ahead)] {
+				behind = append(behind, segment.Head{Base: record.Offset(i + 1), Count: 1, Epoch: e})
 			}
 			if why, _ := w.judge(&record.Batch{BaseOffset: record.Offset(i), LeaderEpoch: e}, behind); why != "" {
 				blamed = append(blamed, i)

@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"github.com/varvelog/varve/record"
+	"github.com/varvelog/varve/segment"
 )
 
 // scanWindow is how much of a file is in memory at a time, but for a larger
@@ -38,7 +39,7 @@ type logScanner struct {
 	buf   []byte // bytes of the file from bufAt on
 	bufAt record.Pos
 
-	beyond []head // of the batches in the next file
+	beyond []segment.Head // of the batches in the next file
 }
 
 func newLogScanner(f io.ReaderAt, size int64, base record.Offset) *logScanner {

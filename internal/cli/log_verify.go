@@ -138,7 +138,7 @@ func (v *verify) run(found *found) error {
 	return nil
 }
 
-func (v *verify) segment(walk *logWalk, s *segmentFiles, beyond []head) error {
+func (v *verify) segment(walk *logWalk, s *segmentFiles, beyond []segment.Head) error {
 	v.path, v.index, v.seal = s.path(segment.LogSuffix), newIndexCheck(s, v.derived), newSealCheck()
 	v.stale = false
 	if s.back != nil {

@@ -30,8 +30,8 @@ type logWalk struct {
 	ctx   context.Context
 	visit logVisitor
 	chain segment.Chain
-	open  *fault // a hole whose end is not known yet
-	heads []head // reused
+	open  *fault         // a hole whose end is not known yet
+	heads []segment.Head // reused
 	moved func(bytes int64)
 }
 
@@ -63,7 +63,7 @@ func (e *readError) fault(next record.Offset) fault {
 // file walks the log file of a segment; beyond are the first batches of the file
 // behind it. It returns the size of the file. Errors are *readError and those of the
 // visitor.
-func (w *logWalk) file(s *segmentFiles, beyond []head) (int64, error) {
+func (w *logWalk) file(s *segmentFiles, beyond []segment.Head) (int64, error) {
 	path, base := s.path(segment.LogSuffix), s.base
 	f, size, err := s.open()
 	if err != nil {

@@ -1,0 +1,179 @@
+package varve_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/varvelog/varve"
+	"github.com/varvelog/varve/internal/vfs"
+	"github.com/varvelog/varve/record"
+)
+
+// putTheirs writes a log file as Kafka's cleaner leaves one: a batch of one record at each of
+// some offsets.
+func putTheirs(t *testing.T, m *vfs.Mem, dir string, base varve.Offset, offsets ...varve.Offset) {
+	t.Helper()
+	var data []byte
+	for _, off := range offsets {
+		var b record.Builder
+		b.Reset(nil, off, record.BatchOptions{})
+		b.Add(1000, nil, []byte(fmt.Sprint("theirs ", off)), nil)
+		data = append(data, b.Finish()...)
+	}
+	if err := m.WriteFile(fmt.Sprintf("%s/%020d.log", dir, base), data); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Files of another log that were put into a partition of a directory at rest are taken
+// over as they are. That is decided once: a start that is cut short at any call, by a
+// kill or by the power, leaves the next one, which has no mark of a clean stop to go by,
+// with the same answer. No byte of them is changed, and none is left out but what a
+// flip has hit.
+func TestTakingOverMayBeCutAnywhere(t *testing.T) {
+	files := map[string]map[varve.Offset][]varve.Offset{
+		"one file":      {0: {3, 9, 20, 21}},
+		"its beginning": {0: {0, 1, 2}},
+		"three files":   {0: {3, 9}, 30: {41, 50}, 60: {61, 70, 80}},
+		"a later start": {1000: {1000, 1005}},
+	}
+	for name, theirs := range files {
+		for _, used := range []int{0, 2} { // records in the partition whose place they take
+			for _, kept := range []bool{true, false} { // its metadata
+				for _, flip := range []bool{false, true} { // a bit of their last batch but one
+					t.Run(fmt.Sprintf("%s, %d records, metadata %t, flip %t", name, used, kept, flip), func(t *testing.T) {
+						cutTakingOver(t, theirs, used, kept, flip)
+					})
+				}
+			}
+		}
+	}
+}
+
+func cutTakingOver(t *testing.T, theirs map[varve.Offset][]varve.Offset, used int, kept, flip bool) {
+	const dir = "topics/t/0"
+	m := vfs.NewMem()
+	e, _ := openOn(t, m)
+	topic, err := e.EnsureTopic("t", varve.TopicConfig{Config: config("durability=os", "retention.ms=-1")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range used {
+		if _, err := topic.Publish(context.Background(), text("ours %d, which ends elsewhere", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustClose(t, e)
+	for _, f := range m.Files() {
+		ours := strings.HasPrefix(f, dir) && (strings.HasSuffix(f, "log") || strings.HasSuffix(f, "index"))
+		if ours || !kept && strings.HasPrefix(f, dir) {
+			if err := m.Remove(f); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := m.SyncDir(dir); err != nil {
+		t.Fatal(err)
+	}
+	var want []varve.Offset
+	for base, offsets := range theirs {
+		putTheirs(t, m, dir, base, offsets...)
+		want = append(want, offsets...)
+	}
+	slices.Sort(want)
+	if flip {
+		last := slices.Max(slices.Collect(maps.Keys(theirs)))
+		file := fmt.Sprintf("%s/%020d.log", dir, last)
+		data, err := m.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.FlipBit(file, int64(8*(len(data)-len(data)/len(theirs[last])-2))); err != nil {
+			t.Fatal(err)
+		}
+		want = slices.Delete(want, len(want)-2, len(want)-1)
+	}
+	before := logsOf(t, m)
+	step := 1
+	if testing.Short() {
+		step = 7
+	}
+	for n := 1; ; n += step {
+		w := newWorld(t, fmt.Sprintf("cut at call %d", n))
+		w.disk = m.Clone()
+		w.limit.Store(int64(n))
+		if w.open() {
+			w.dead.Store(true) // what comes now is no start any more
+			w.engine.Close()
+		}
+		whole := w.calls.Load() < int64(n)
+		for _, mode := range []vfs.CrashOptions{
+			{Unsynced: vfs.UnsyncedKept, Names: vfs.NamesKept}, {Unsynced: vfs.UnsyncedLost, Names: vfs.NamesLost},
+		} {
+			left := w.disk.Crash(mode)
+			for again := range 2 {
+				e, said := openOn(t, left)
+				if got := theirsIn(t, e); !slices.Equal(got, want) {
+					t.Fatalf("%s, start %d after it: there are %v, expected %v\n%s", w.name, again, got, want, said.buf.String())
+				}
+				mustClose(t, e)
+			}
+			after := logsOf(t, left)
+			for f, data := range before {
+				if !bytes.Equal(after[f], data) {
+					t.Fatalf("%s: %s had %d bytes and has %d", w.name, f, len(data), len(after[f]))
+				}
+			}
+		}
+		if whole {
+			return
+		}
+	}
+}
+
+// logsOf is the content of all log files with something in them.
+func logsOf(t *testing.T, m *vfs.Mem) map[string][]byte {
+	t.Helper()
+	logs := map[string][]byte{}
+	for _, f := range m.Files() {
+		if !strings.HasSuffix(f, ".log") {
+			continue
+		}
+		data, err := m.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(data) > 0 {
+			logs[f] = data
+		}
+	}
+	return logs
+}
+
+// theirsIn reads the partition, over damage, and returns the offsets of the records.
+func theirsIn(t *testing.T, e *varve.Engine) []varve.Offset {
+	t.Helper()
+	topic, err := e.Topic("t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var offsets []varve.Offset
+	for rec, err := range partOf(t, topic, 0).Records(context.Background(), varve.Earliest()) {
+		if err != nil && !goesOn(err) {
+			t.Fatal(err)
+		}
+		if err != nil {
+			continue
+		}
+		if string(rec.Value) != fmt.Sprint("theirs ", rec.Offset) {
+			t.Errorf("offset %d holds %q", rec.Offset, rec.Value)
+		}
+		offsets = append(offsets, rec.Offset)
+	}
+	return offsets
+}

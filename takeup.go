@@ -1,0 +1,117 @@
+package varve
+
+import (
+	"strconv"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/varvelog/varve/partition"
+)
+
+// takeUp is what logs are opened by.
+type takeUp struct {
+	stop    partition.Stop
+	logs    map[logKey]keptLog
+	replay  *replay          // nil after a clean stop
+	refused map[logKey]error // logs of which it could not be kept whose files they are
+}
+
+// checkpoint is what is kept of a log, nil where there is nothing.
+func (u *takeUp) checkpoint(key logKey) *partition.Checkpoint {
+	if kept, ok := u.logs[key]; ok {
+		return &kept.Checkpoint
+	}
+	return nil
+}
+
+// claim finds out whose the files of the logs are, see partition.Claim. A log of which
+// that cannot be kept is not opened.
+func (e *Engine) claim(stop partition.Stop) map[logKey]error {
+	refused := make(map[logKey]error)
+	if stop == partition.Crashed {
+		return refused
+	}
+	var mu sync.Mutex
+	up := takeUp{logs: e.checkpoint.Logs}
+	topics := e.Topics()
+	parallel(len(topics), func(i int) {
+		t := topics[i]
+		for n := range t.body.Partitions {
+			key := logKey{Topic: t.id, Partition: int32(n)}
+			if err := partition.Claim(e.env, t.partitionName(n), t.partitionDir(n), up.checkpoint(key), stop); err != nil {
+				mu.Lock()
+				refused[key] = err
+				mu.Unlock()
+			}
+		}
+	})
+	return refused
+}
+
+// nameMissing names topics that were there at the clean stop and are not now.
+func (e *Engine) nameMissing() {
+	if e.anyBroken() { // it may be one of them
+		return
+	}
+	there := make(map[uuid.UUID]bool)
+	for _, t := range e.Topics() {
+		there[t.id] = true
+	}
+	missing := make(map[uuid.UUID]int)
+	for key := range e.checkpoint.Logs {
+		if !there[key.Topic] {
+			missing[key.Topic]++
+		}
+	}
+	for id, partitions := range missing {
+		e.log.Error("topic is missing: its directory is gone since the stop", "id", id, "partitions", partitions)
+	}
+}
+
+// openPartitions opens the partitions from, …, to-1, behind those that are open.
+func (t *Topic) openPartitions(from, to int, up *takeUp) {
+	list := append([]*Partition(nil), t.parts()...)
+	for i := from; i < to; i++ {
+		list = append(list, t.openLog(i, up))
+	}
+	t.partitions.Store(&list)
+}
+
+// openNew opens partitions that were just made: it is as after a clean stop of
+// logs without records.
+func (t *Topic) openNew(from, to int) {
+	logs := make(map[logKey]keptLog, to-from)
+	for i := from; i < to; i++ {
+		logs[logKey{Topic: t.id, Partition: int32(i)}] = keptLog{}
+	}
+	t.openPartitions(from, to, &takeUp{stop: partition.Clean, logs: logs})
+}
+
+// openLog opens one partition. One that cannot be opened is kept, and says why at
+// every call; the others serve.
+func (t *Topic) openLog(i int, up *takeUp) *Partition {
+	p := &Partition{topic: t, index: int32(i)}
+	if p.log, p.broken = t.tryLog(i, up); p.broken != nil {
+		t.engine.log.Error("cannot open a partition", "partition", t.partitionName(i), "err", p.broken)
+	}
+	return p
+}
+
+func (t *Topic) tryLog(i int, up *takeUp) (*partition.Log, error) {
+	key := logKey{Topic: t.id, Partition: int32(i)}
+	if err := up.refused[key]; err != nil {
+		return nil, err
+	}
+	replay, err := up.replay.of(key)
+	if err != nil {
+		return nil, err
+	}
+	env := t.engine.env
+	env.Journal = logJournal{t.engine.journal, key}
+	return partition.Open(env, t.partitionName(i), t.partitionDir(i), t.config().log, up.checkpoint(key), replay, up.stop == partition.Clean)
+}
+
+func (t *Topic) partitionName(i int) string { return t.name + "/" + strconv.Itoa(i) }
+
+func (t *Topic) partitionDir(i int) string { return topicDir(t.name) + "/" + strconv.Itoa(i) }
