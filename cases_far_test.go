@@ -41,7 +41,7 @@ func openBare(t testing.TB, fsys vfs.FS, cp *partition.Checkpoint, clean bool) *
 	}
 	var err error
 	if clean {
-		if err := partition.Claim(env, "t/0", "p", cp, partition.Clean); err != nil {
+		if err := partition.Claim(env, "t/0", "p", cp, partition.Left{Stop: partition.Clean}); err != nil {
 			t.Fatal(err)
 		}
 	}

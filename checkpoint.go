@@ -37,7 +37,7 @@ type checkpointFile struct {
 // load reads the checkpoint and the mark of a clean stop. The mark counts if it
 // belongs to the last of so many starts, and the checkpoint with it if the mark names
 // it.
-func (c *checkpointFile) load(fsys vfs.FS, log *slog.Logger, starts uint64) partition.Stop {
+func (c *checkpointFile) load(fsys vfs.FS, log *slog.Logger, starts uint64) (left partition.Left) {
 	c.starts = starts + 1
 	data, err := vfs.ReadFile(fsys, checkpointName, maxCheckpoint)
 	if err == nil {
@@ -51,13 +51,16 @@ func (c *checkpointFile) load(fsys vfs.FS, log *slog.Logger, starts uint64) part
 	}
 	data, err = vfs.ReadFile(fsys, cleanName, maxCheckpoint)
 	mark, ok := checkpoint.DecodeMark(data)
-	switch {
-	case err != nil || !ok || mark.Starts != starts:
-		return partition.Crashed
-	case mark.Generation == c.Generation && c.Logs != nil:
-		return partition.Clean
+	if err != nil || !ok || mark.Starts != starts {
+		return left
 	}
-	return partition.Stopped
+	if left.Stop = partition.Stopped; mark.Generation == c.Generation && c.Logs != nil {
+		left.Stop = partition.Clean
+	}
+	if info, err := fsys.Stat(cleanName); err == nil {
+		left.Marked = vfs.Changed(info)
+	}
+	return left
 }
 
 // unmark takes the mark of a clean stop away.

@@ -43,11 +43,11 @@ func TestTakingOverMayBeCutAnywhere(t *testing.T) {
 		"a later start": {1000: {1000, 1005}},
 	}
 	for name, theirs := range files {
-		for _, used := range []int{0, 2} { // records in the partition whose place they take
+		for _, place := range []place{{}, {records: 2}, {records: 10, trim: 10}, {records: 10, trim: 6}, {records: 40, bytes: 1 << 20}} {
 			for _, kept := range []bool{true, false} { // its metadata
 				for _, flip := range []bool{false, true} { // a bit of their last batch but one
-					t.Run(fmt.Sprintf("%s, %d records, metadata %t, flip %t", name, used, kept, flip), func(t *testing.T) {
-						cutTakingOver(t, theirs, used, kept, flip)
+					t.Run(fmt.Sprintf("%s, %+v, metadata %t, flip %t", name, place, kept, flip), func(t *testing.T) {
+						cutTakingOver(t, theirs, place, kept, flip)
 					})
 				}
 			}
@@ -55,18 +55,29 @@ func TestTakingOverMayBeCutAnywhere(t *testing.T) {
 	}
 }
 
-func cutTakingOver(t *testing.T, theirs map[varve.Offset][]varve.Offset, used int, kept, flip bool) {
+// place is what was in the partition whose place they take.
+type place struct {
+	records int
+	trim    varve.Offset
+	bytes   int // of a segment; 0: three records
+}
+
+func cutTakingOver(t *testing.T, theirs map[varve.Offset][]varve.Offset, was place, kept, flip bool) {
 	const dir = "topics/t/0"
 	m := vfs.NewMem()
 	e, _ := openOn(t, m)
-	topic, err := e.EnsureTopic("t", varve.TopicConfig{Config: config("durability=os", "retention.ms=-1")})
+	topic, err := e.EnsureTopic("t", varve.TopicConfig{Config: config("durability=os", "retention.ms=-1",
+		fmt.Sprint("segment.bytes=", max(was.bytes, 300)))})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range used {
+	for i := range was.records {
 		if _, err := topic.Publish(context.Background(), text("ours %d, which ends elsewhere", i)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if _, err := partOf(t, topic, 0).Trim(was.trim); err != nil {
+		t.Fatal(err)
 	}
 	mustClose(t, e)
 	for _, f := range m.Files() {
@@ -98,7 +109,15 @@ func cutTakingOver(t *testing.T, theirs map[varve.Offset][]varve.Offset, used in
 		}
 		want = slices.Delete(want, len(want)-2, len(want)-1)
 	}
+	if kept {
+		want = slices.DeleteFunc(want, func(off varve.Offset) bool { return off < was.trim })
+	}
 	before := logsOf(t, m)
+	for base, offsets := range theirs {
+		if kept && slices.Max(offsets) < was.trim { // they are deleted records, by what is kept
+			delete(before, fmt.Sprintf("%s/%020d.log", dir, base))
+		}
+	}
 	step := 1
 	if testing.Short() {
 		step = 7

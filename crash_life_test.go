@@ -381,7 +381,7 @@ func TestMarkOnlyAfterAWholeStop(t *testing.T) {
 			sick.Store(int64(vfs.OpSync))
 		},
 		"a rename that fails": func(_ *rig, sick *atomic.Int64) { sick.Store(int64(vfs.OpRename)) },
-		"a full disk":         func(r *rig, _ *atomic.Int64) { r.disk.Limit(r.disk.Used()) },
+		"a full disk":         func(r *rig, _ *atomic.Int64) { r.disk.Limit(0) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var sick atomic.Int64

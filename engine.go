@@ -29,14 +29,16 @@ import (
 // is taken by a publish or a read.
 //
 //	field               guarded by   written by
-//	fs, opt, log, env, workers, journal, scrubber, cache, lock   (immutable)   Open
+//	fs, watch, reserve, opt, log, env, workers, journal, scrubber, cache, lock   (immutable)   Open
 //	topics, broken      mu           Open, create, delete
 //	catalogMu           (a lock)     held for the length of a create, alter, delete
 //	retentionMu         (a lock)     held for the length of a pass of retention
 //	checkpoint          checkpointMu the janitor, Close
 //	closed              mu           Close
 type Engine struct {
-	fs      vfs.FS
+	fs      vfs.FS // reserves, and is watched
+	watch   *vfs.Watch
+	reserve int64 // bytes left free
 	opt     Options
 	log     *slog.Logger
 	env     partition.Env
@@ -150,10 +152,13 @@ func (e *Engine) openLocked() error {
 		e.log.Error("FORMAT and its copy are missing, making them anew: which version the directory had is not known",
 			"path", e.fs.Path(formatName))
 	}
+	if e.fs, err = e.minded(e.fs); err != nil {
+		return err
+	}
 	if err := e.nameStrays(".", inRoot); err != nil {
 		return err
 	}
-	stop := e.checkpoint.load(e.fs, e.log, starts)
+	left := e.checkpoint.load(e.fs, e.log, starts)
 	e.cache, err = newBatchCache(e.opt.CacheBytes)
 	if err != nil {
 		return err
@@ -163,12 +168,12 @@ func (e *Engine) openLocked() error {
 		FS: e.fs, Files: segment.NewFiles(e.opt.OpenFiles), Runner: e.workers, Logger: e.log,
 		Now: func() int64 { return e.opt.Clock().UnixMilli() },
 	}
-	if err := e.openLogs(stop, starts); err != nil {
+	if err := e.openLogs(left, starts); err != nil {
 		e.workers.stop()
 		e.cache.close()
 		return err
 	}
-	if stop != partition.Clean {
+	if left.Stop != partition.Clean {
 		// The leader epochs that have risen are kept before anybody can publish under
 		// them, and what was recovered need not be read again.
 		e.keepCheckpoint(true)
@@ -183,18 +188,18 @@ func (e *Engine) openLocked() error {
 // openLogs opens the journal and the logs of all topics. Until it takes the mark of a
 // clean stop away it writes nothing that the mark would be wrong about, and may be
 // begun again.
-func (e *Engine) openLogs(stop partition.Stop, starts uint64) error {
+func (e *Engine) openLogs(left partition.Left, starts uint64) error {
 	if err := e.loadTopics(); err != nil {
 		return err
 	}
-	if stop == partition.Clean {
+	if left.Stop == partition.Clean {
 		e.nameMissing()
 	}
-	up := &takeUp{stop: stop, logs: e.checkpoint.Logs, refused: e.claim(stop)}
+	up := &takeUp{clean: left.Stop == partition.Clean, logs: e.checkpoint.Logs, refused: e.claim(left)}
 	if err := errors.Join(e.checkpoint.unmark(e.fs), e.countStart(starts+1)); err != nil {
 		return err
 	}
-	old, r, err := e.openJournal(stop)
+	old, r, err := e.openJournal(up.clean)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,11 @@ type Options struct {
 	// together. It is not reached while checkpoints keep up; where they do not, each
 	// partition syncs its own files. 0: 256 MiB; at least 256 KiB.
 	JournalBytes int64
+	// ReserveBytes of the file system are left free by records and the journal, so that
+	// what keeps them is always at work: publishes then fail with an error that matches
+	// syscall.ENOSPC, and go on by themselves when there is more. 0: a fiftieth of the
+	// file system, at most 64 MiB; negative: none.
+	ReserveBytes int64
 	// OpenFiles bounds how many segments hold a file open. A segment takes one
 	// descriptor and up to two mappings. 0: an eighth of the process's limit of
 	// descriptors, at most 4096. Fewer cost an open for a read of a cold segment.

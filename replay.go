@@ -118,14 +118,14 @@ func (r *replay) of(key wal.Log) (*partition.Replay, error) {
 
 // openJournal reads the journal that the last engine left, has everything in it that
 // the logs' files may lack put back, and makes ready to write another.
-func (e *Engine) openJournal(stop partition.Stop) (*wal.Old, *replay, error) {
+func (e *Engine) openJournal(clean bool) (*wal.Old, *replay, error) {
 	if err := makeJournalDir(e.fs); err != nil {
 		return nil, nil, err
 	}
 	if err := e.nameStrays(journalDir, inJournal); err != nil {
 		return nil, nil, err
 	}
-	if stop == partition.Clean {
+	if clean {
 		old, err := wal.List(e.fs, journalDir)
 		return old, nil, err
 	}

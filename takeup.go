@@ -11,7 +11,7 @@ import (
 
 // takeUp is what logs are opened by.
 type takeUp struct {
-	stop    partition.Stop
+	clean   bool // so the engine was left
 	logs    map[logKey]keptLog
 	replay  *replay          // nil after a clean stop
 	refused map[logKey]error // logs of which it could not be kept whose files they are
@@ -27,9 +27,9 @@ func (u *takeUp) checkpoint(key logKey) *partition.Checkpoint {
 
 // claim finds out whose the files of the logs are, see partition.Claim. A log of which
 // that cannot be kept is not opened.
-func (e *Engine) claim(stop partition.Stop) map[logKey]error {
+func (e *Engine) claim(left partition.Left) map[logKey]error {
 	refused := make(map[logKey]error)
-	if stop == partition.Crashed {
+	if left.Stop == partition.Crashed {
 		return refused
 	}
 	var mu sync.Mutex
@@ -39,7 +39,7 @@ func (e *Engine) claim(stop partition.Stop) map[logKey]error {
 		t := topics[i]
 		for n := range t.body.Partitions {
 			key := logKey{Topic: t.id, Partition: int32(n)}
-			if err := partition.Claim(e.env, t.partitionName(n), t.partitionDir(n), up.checkpoint(key), stop); err != nil {
+			if err := partition.Claim(e.env, t.partitionName(n), t.partitionDir(n), up.checkpoint(key), left); err != nil {
 				mu.Lock()
 				refused[key] = err
 				mu.Unlock()
@@ -85,7 +85,7 @@ func (t *Topic) openNew(from, to int) {
 	for i := from; i < to; i++ {
 		logs[logKey{Topic: t.id, Partition: int32(i)}] = keptLog{}
 	}
-	t.openPartitions(from, to, &takeUp{stop: partition.Clean, logs: logs})
+	t.openPartitions(from, to, &takeUp{clean: true, logs: logs})
 }
 
 // openLog opens one partition. One that cannot be opened is kept, and says why at
@@ -109,7 +109,7 @@ func (t *Topic) tryLog(i int, up *takeUp) (*partition.Log, error) {
 	}
 	env := t.engine.env
 	env.Journal = logJournal{t.engine.journal, key}
-	return partition.Open(env, t.partitionName(i), t.partitionDir(i), t.config().log, up.checkpoint(key), replay, up.stop == partition.Clean)
+	return partition.Open(env, t.partitionName(i), t.partitionDir(i), t.config().log, up.checkpoint(key), replay, up.clean)
 }
 
 func (t *Topic) partitionName(i int) string { return t.name + "/" + strconv.Itoa(i) }

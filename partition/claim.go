@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"path"
 
 	"github.com/varvelog/varve/internal/twin"
 	"github.com/varvelog/varve/internal/vfs"
@@ -23,16 +22,15 @@ const everything record.Offset = math.MaxInt64
 // and begun again without the mark.
 //
 //	the files are             metadata is there   it is lost
-//	as the checkpoint says    nothing to note     made anew from the checkpoint
-//	fewer, or shorter         nothing to note     made anew; taken over where a file is left
-//	more, or longer           taken over          taken over
+//	as they were left         nothing to note     made anew from the checkpoint
+//	fewer, or shorter         nothing to note     made anew from the checkpoint
+//	others, more, or longer   taken over          taken over
 //	of no known checkpoint    nothing is torn     taken over, unless seals show that it is lost
 //
-// cp is what the last checkpoint kept of the log, nil where it kept nothing; stop
-// how the engine was left. Claim is to be called for Stopped and Clean, and again if
-// the mark was not taken away after it. It changes nothing but the metadata, and bytes
-// behind the end of the log that are no batch.
-func Claim(env Env, name, dir string, cp *Checkpoint, stop Stop) error {
+// cp is what the last checkpoint kept of the log, nil where it kept nothing. Claim is to
+// be called for Stopped and Clean, and again if the mark was not taken away after it. It
+// changes nothing but the metadata, and bytes behind the end of the log that are no batch.
+func Claim(env Env, name, dir string, cp *Checkpoint, left Left) error {
 	bases, err := listLogs(env.FS, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // Open says so
@@ -45,66 +43,57 @@ func Claim(env Env, name, dir string, cp *Checkpoint, stop Stop) error {
 	if err != nil && !damaged {
 		return fmt.Errorf("open %s: %w", name, err)
 	}
-	if err := l.claim(bases, cp, stop == Clean && cp != nil, damaged); err != nil {
+	if err := l.claim(bases, cp, left, damaged); err != nil {
 		return fmt.Errorf("open %s: %w", name, err)
 	}
 	return nil
 }
 
 // claim is Claim with the names of the files, and with metadata that may be damaged.
-func (l *Log) claim(bases []record.Offset, cp *Checkpoint, clean, damaged bool) error {
+func (l *Log) claim(bases []record.Offset, cp *Checkpoint, left Left, damaged bool) error {
 	lost := damaged || l.meta.generation == 0
-	if !clean {
-		switch {
-		case lost: // Open takes it over, or says what is missing
-			return nil
-		case len(bases) == 0 || l.meta.body.Durable == everything:
-			return nil
+	if left.Stop != Clean || cp == nil {
+		if lost || len(bases) == 0 || l.meta.body.Durable == everything {
+			return nil // where it is lost, Open takes it over, or says what is missing
 		}
 		body := l.meta.body
 		body.Durable = everything
 		return l.meta.save(l, body)
 	}
-	left, err := compare(l.env.FS, l.dir, bases, &cp.Active)
-	if err == nil && left == rubbish {
-		left, err = asLeft, l.cutRubbish(&cp.Active)
+	c := comparison{fs: l.env.FS, dir: l.dir, bases: bases, st: &cp.Active, marked: left.Marked, id: l.meta.body.ID}
+	found, err := c.run()
+	if err == nil && found == rubbish {
+		err = l.cutRubbish(&cp.Active)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if left == asLeft && !lost {
-		return nil
-	}
-	if lost && !damaged && left != asLeft && len(bases) > 0 {
-		return l.takeOver(bases)
-	}
-	if lost {
+	case found == others:
+		return l.takeOver(bases, cp)
+	case lost:
 		l.log.Error("metadata is lost, making it anew from the checkpoint", "partition", l.name,
 			"dir", l.env.FS.Path(l.dir))
-		body := metadataBody{ID: newID(), LogStart: cp.Start, Sparse: cp.Sparse, Taken: cp.Taken}
-		if err := l.meta.save(l, body); err != nil {
-			return err
-		}
-	}
-	if left == more {
-		return l.takeOver(bases)
+		return l.meta.save(l, metadataBody{ID: newID(), LogStart: cp.Start, Sparse: cp.Sparse, Taken: cp.Taken})
 	}
 	return nil
 }
 
 // takeOver notes that the files of the log are somebody else's, or may be: gaps of
 // their offsets are none that can be told from a compacted log's, nothing of them is
-// torn, and no checkpoint of before speaks of them. Without metadata the files alone
-// say where the log starts.
-func (l *Log) takeOver(bases []record.Offset) error {
-	body, why := l.meta.body, "there is more than at the stop"
+// torn, and no checkpoint and no seal of before speaks of them. Without metadata the
+// files alone say where the log starts; cp is nil, or of the log whose place they take.
+func (l *Log) takeOver(bases []record.Offset, cp *Checkpoint) error {
+	body, why := l.meta.body, "they are not as they were left at the stop"
 	if l.meta.generation == 0 {
-		body, why = metadataBody{ID: newID()}, "it has no metadata"
+		body, why = metadataBody{}, "it has no metadata"
 		if len(bases) > 0 {
 			body.LogStart = bases[0]
 		}
+		if cp != nil {
+			body.Taken = cp.Taken
+		}
 	}
-	body.Sparse, body.Durable = true, everything
+	body.ID, body.Sparse, body.Durable = newID(), true, everything
 	body.Taken++
 	l.log.Warn("taking over the files of a partition as they are", "partition", l.name,
 		"dir", l.env.FS.Path(l.dir), "log start", body.LogStart, "why", why)
@@ -130,43 +119,6 @@ func (l *Log) cutRubbish(st *segment.State) error {
 		return err
 	}
 	return f.Sync()
-}
-
-// remains is how the files of a log compare with what was left at a clean stop.
-type remains uint8
-
-const (
-	asLeft  remains = iota
-	fewer           // some of it is not there
-	rubbish         // it is there, or was, and there are bytes behind it that are no batch
-	more            // there is more than that, or something else
-)
-
-// compare looks at the active segment, and for files behind it.
-func compare(fsys vfs.FS, dir string, bases []record.Offset, st *segment.State) (remains, error) {
-	if n := len(bases); n > 0 && bases[n-1] > st.Base {
-		return more, nil
-	}
-	name := path.Join(dir, segment.FileName(st.Base)+segment.LogSuffix)
-	info, err := fsys.Stat(name)
-	there := err == nil && info.Mode().IsRegular()
-	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return more, err
-	case !there && st.Size > 0 || there && info.Size() < int64(st.Size):
-		return fewer, nil
-	case !there || info.Size() == int64(st.Size):
-		return asLeft, nil
-	}
-	f, err := fsys.OpenFile(name, os.O_RDONLY)
-	if err != nil {
-		return more, err
-	}
-	defer f.Close()
-	if batches, err := st.Surplus(f, record.Pos(info.Size())); batches || err != nil {
-		return more, err
-	}
-	return rubbish, nil
 }
 
 // listLogs lists the base offsets of the log files in a directory.

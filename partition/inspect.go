@@ -32,6 +32,8 @@ type Inspection struct {
 	Seals map[record.Offset]segment.Seal // those that check, by base offset
 	Bases []record.Offset                // of the log files, in order
 
+	taken bool // the next start takes the files over, and believes no seal
+
 	// Metadata is what is wrong with the metadata, and costs something once the
 	// other file goes too. Derived is what is wrong with the seals: the next open
 	// after a crash reads more, and that is all.
@@ -46,11 +48,11 @@ type Flaw struct {
 }
 
 // Inspect looks at a directory as Open does, but changes nothing, and goes on where
-// Open would refuse; after a clean stop, which Stop says, as Claim and Open do. cp is
+// Open would refuse; after a clean stop, which left says, as Claim and Open do. cp is
 // what the last checkpoint has of the log, nil where it has nothing. An error is one of
 // the file system. A log may be open and at work meanwhile: then the parts of the answer
 // are not of one moment.
-func Inspect(fsys vfs.FS, dir string, cp *Checkpoint, stop Stop) (Inspection, error) {
+func Inspect(fsys vfs.FS, dir string, cp *Checkpoint, left Left) (Inspection, error) {
 	in := Inspection{Sparse: true}
 	var err error
 	if in.Bases, err = listLogs(fsys, dir); err != nil {
@@ -63,30 +65,27 @@ func Inspect(fsys vfs.FS, dir string, cp *Checkpoint, stop Stop) (Inspection, er
 	if cp != nil && !in.Known && len(in.Metadata) == 0 {
 		in.flawed(MetadataName, "is missing, and so is its copy")
 	}
-	if cp != nil && stop == Clean {
-		if err := in.claim(fsys, dir, cp); err != nil {
-			return in, err
-		}
+	if cp != nil && left.Stop == Clean {
+		c := comparison{fs: fsys, dir: dir, bases: in.Bases, st: &cp.Active, marked: left.Marked, id: body.ID}
+		in.claim(&c, cp)
 	}
 	return in, in.seals(fsys, dir, body.ID)
 }
 
-// claim is what Claim would make of the log.
-func (in *Inspection) claim(fsys vfs.FS, dir string, cp *Checkpoint) error {
-	left, err := compare(fsys, dir, in.Bases, &cp.Active)
-	if err != nil {
-		return err
-	}
-	lost := !in.Known
-	if left == more || lost && left == fewer && len(in.Bases) > 0 {
-		in.Checkpoint, in.Sparse = nil, true
-		if lost {
-			in.Known, in.Start = true, in.Bases[0]
+// claim is what Claim would make of the log. A segment that cannot be read is met again
+// by who reads it.
+func (in *Inspection) claim(c *comparison, cp *Checkpoint) {
+	found, err := c.run()
+	switch {
+	case err != nil:
+	case found == others:
+		if !in.Known && len(in.Bases) > 0 {
+			in.Start = in.Bases[0]
 		}
-	} else if lost {
+		in.Checkpoint, in.Known, in.Sparse, in.taken = nil, true, true, true
+	case !in.Known:
 		in.Known, in.Start, in.Sparse = true, cp.Start, cp.Sparse
 	}
-	return nil
 }
 
 // metadata reads the two files of the metadata.
@@ -120,6 +119,9 @@ func (in *Inspection) flawed(name, reason string) {
 
 // seals reads the seals of the log with an id.
 func (in *Inspection) seals(fsys vfs.FS, dir, id string) error {
+	if in.taken {
+		return nil
+	}
 	f := sealFile{fs: fsys, name: path.Join(dir, sealsName), id: id}
 	data, err := vfs.ReadFile(fsys, f.name, math.MaxInt64)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -65,7 +65,7 @@ func TestInspect(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			m := r.disk.Clone()
 			check(t, c.spoil(m))
-			in, err := partition.Inspect(lookingOnly(m), dir, nil, partition.Crashed)
+			in, err := partition.Inspect(lookingOnly(m), dir, nil, partition.Left{})
 			check(t, err)
 			var missing []offset
 			for _, s := range in.Missing() {
@@ -88,7 +88,7 @@ func TestInspect(t *testing.T) {
 			}
 		})
 	}
-	if _, err := partition.Inspect(r.disk, "nowhere", nil, partition.Crashed); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := partition.Inspect(r.disk, "nowhere", nil, partition.Left{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 }
@@ -97,7 +97,7 @@ func TestInspect(t *testing.T) {
 func TestInspectMissesNothingTrimmed(t *testing.T) {
 	r, _ := damaged(t, partition.Fsync)
 	r.trim(6)
-	in, err := partition.Inspect(r.disk, dir, nil, partition.Crashed)
+	in, err := partition.Inspect(r.disk, dir, nil, partition.Left{})
 	check(t, err)
 	if len(in.Seals) == 0 || in.Bases[0] != 6 || len(in.Missing()) != 0 {
 		t.Errorf("%+v misses %+v", in, in.Missing())
@@ -133,7 +133,7 @@ func TestInspectAfterACleanStop(t *testing.T) {
 	} {
 		m := r.disk.Clone()
 		check(t, c.change(m))
-		in, err := partition.Inspect(lookingOnly(m), dir, &cp, partition.Clean)
+		in, err := partition.Inspect(lookingOnly(m), dir, &cp, partition.Left{Stop: partition.Clean})
 		check(t, err)
 		if in.Start != c.start || in.Sparse != c.sparse || !in.Known || (in.Checkpoint == nil) != c.sparse {
 			t.Errorf("%s: %+v", c.name, in)

@@ -107,7 +107,7 @@ func (o *opening) loadMetadata() error {
 		if o.cp != nil || sealed {
 			return fmt.Errorf("%s and its copy are missing: bring back one of them", l.env.FS.Path(l.dir+"/"+MetadataName))
 		}
-		if err := l.takeOver(o.bases); err != nil {
+		if err := l.takeOver(o.bases, nil); err != nil {
 			return err
 		}
 	}

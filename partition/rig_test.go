@@ -123,7 +123,7 @@ func (r *rig) tryOpen(cp *partition.Checkpoint, clean bool) error {
 		Logger: slog.New(slog.NewTextHandler(&r.logged, nil)), Now: func() int64 { return r.now },
 	}
 	if clean {
-		if err := partition.Claim(env, "t/0", dir, cp, partition.Clean); err != nil {
+		if err := partition.Claim(env, "t/0", dir, cp, partition.Left{Stop: partition.Clean}); err != nil {
 			return err
 		}
 	}

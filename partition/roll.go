@@ -76,7 +76,8 @@ func (l *Log) settleLocked() error {
 }
 
 func (l *Log) segmentOptions() segment.Options {
-	return segment.Options{Index: l.Config().Index, Dense: !l.sparse.Load()}
+	cfg := l.Config()
+	return segment.Options{Index: cfg.Index, Dense: !l.sparse.Load(), Bytes: cfg.SegmentBytes}
 }
 
 // RollIfDue rolls the active segment when segment.ms asks for it.

@@ -88,14 +88,18 @@ func (f *sealFile) read() (seals map[record.Offset]segment.Seal, places int, err
 	if f.foreign = f.isForeign(data); f.foreign {
 		return nil, 0, nil
 	}
-	places = len(data) / segment.SealSize
-	seals = make(map[record.Offset]segment.Seal, places)
+	return decodeSeals(data), len(data) / segment.SealSize, nil
+}
+
+// decodeSeals returns every seal that checks, whosever they are.
+func decodeSeals(data []byte) map[record.Offset]segment.Seal {
+	seals := make(map[record.Offset]segment.Seal, len(data)/segment.SealSize)
 	for ; len(data) >= segment.SealSize; data = data[segment.SealSize:] {
 		if s, err := segment.DecodeSeal(data); err == nil {
 			seals[s.Base] = s
 		}
 	}
-	return seals, places, nil
+	return seals
 }
 
 // isForeign says whether a file has another head than this one's. A damaged head is

@@ -194,6 +194,14 @@ func TestBytesBehindACleanEndAreCut(t *testing.T) {
 			check(t, m.WriteFile(newest, append(data, bytes.Repeat([]byte{0xaa}, garbage)...)))
 			left := &rig{book: r.book, t: t, disk: m, cfg: r.cfg, now: r.now, eager: true}
 			left.open(&cp, true)
+			if records == 3 { // in a file that had no batch yet: somebody's, damaged perhaps
+				entries, gaps := readPast(t, left.log, 0)
+				after, err := m.ReadFile(newest)
+				if err != nil || len(after) != garbage || len(entries) != 3 || len(gaps) != 1 {
+					t.Errorf("%d bytes of %d are left (%v), there are %v and gaps %v", len(after), garbage, err, entries, gaps)
+				}
+				continue
+			}
 			if len(left.logged.with("level=WARN", fmt.Sprintf("bytes=%d", garbage))) != 1 {
 				t.Errorf("%d records and %d bytes: the log says %s", records, garbage, left.logged.String())
 			}

@@ -68,7 +68,11 @@ func (s *Segment) Append(bufs [][]byte, entries []Entry, now int64) error {
 		return err
 	}
 	start := s.size.Load()
+	if err := s.makeRoom(h, start, entries); err != nil {
+		return err
+	}
 	if _, err := h.file.WriteVecAt(bufs, start); err != nil {
+		s.room = 0
 		if terr := h.file.Truncate(start); terr != nil {
 			err = fmt.Errorf("%w (and %w: %w)", err, ErrLeftBehind, terr)
 			s.fail(err)
@@ -83,6 +87,51 @@ func (s *Segment) Append(bufs [][]byte, entries []Entry, now int64) error {
 	}
 	s.lastAppend.Store(max(now, s.lastAppend.Load()))
 	return nil
+}
+
+// makeRoom has the disk keep space for entries behind start, and for some that follow,
+// so that a full disk is met before anything is written, and not when the kernel comes
+// to write it back.
+func (s *Segment) makeRoom(h *handle, start int64, entries []Entry) error {
+	need := start
+	for i := range entries {
+		need += int64(entries[i].Size)
+	}
+	if need <= s.room {
+		return nil
+	}
+	room := max(need, min(need+min(max(need/4, leastRoom), mostRoom), s.opt.Bytes))
+	err := h.file.Allocate(room)
+	if err != nil && room > need {
+		room = need
+		err = h.file.Allocate(room)
+	}
+	if err == nil {
+		s.room = room
+	}
+	return err
+}
+
+// A segment keeps a quarter more space than it takes, within these bounds.
+const (
+	leastRoom = 16 << 10
+	mostRoom  = 1 << 20
+)
+
+// giveBack frees the space behind the end of the file. Where that fails it costs the
+// space, and nothing else.
+func (s *Segment) giveBack() {
+	if s.room <= s.size.Load() {
+		return
+	}
+	h, err := s.pin()
+	if err != nil {
+		return
+	}
+	defer h.unpin()
+	if h.file.Truncate(s.size.Load()) == nil {
+		s.room = 0
+	}
 }
 
 // note takes a batch that is in the file into the indexes and the facts.

@@ -20,6 +20,10 @@ type Head struct {
 // damaged itself does not put the blame on the one in front.
 const Ahead = 2
 
+// farthest is more than any two batches of a segment are apart. Kafka keeps the offsets
+// of one within 31 bits, but for those that some of its compactions made (KAFKA-6264).
+const farthest = 1 << 40
+
 // TooHigh says why it is the base offset of b that is wrong where b reaches into the
 // batches behind it or into the next file, in a log with gaps whose next offset is at
 // least next; "" when it is not. The next file begins at until; 0: that is not known.
@@ -32,6 +36,9 @@ func TooHigh(b *record.Batch, next, until record.Offset, behind []Head) string {
 		return fmt.Sprintf("base offset %d is too high: the next file begins at %d", b.BaseOffset, until)
 	}
 	if len(behind) == 0 {
+		if b.BaseOffset-next > farthest && isFlipped(b.BaseOffset, next, next+farthest) {
+			return fmt.Sprintf("base offset %d is too high: %d is expected", b.BaseOffset, next)
+		}
 		return ""
 	}
 	first := behind[0].Base

@@ -195,6 +195,7 @@ func (s *Segment) Finish() (Seal, error) {
 	if seal := s.seal.Load(); seal != nil {
 		return *seal, nil
 	}
+	s.giveBack()
 	if err := s.Sync(); err != nil {
 		return Seal{}, err
 	}
@@ -237,6 +238,7 @@ func (s *Segment) Rest() (State, error) {
 			return s.state(), nil // no file was made, so none is missing beside it
 		}
 	}
+	s.giveBack()
 	return s.snapshot((*index.Active).Rest)
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 
 	"github.com/varvelog/varve/index"
 	"github.com/varvelog/varve/record"
@@ -34,6 +35,9 @@ func (w *Walk) resync(at record.Pos, why string) (Hole, error) {
 		if step() || r.err != nil {
 			break
 		}
+	}
+	if w.open && r.hole.Resume == w.End {
+		r.hole.To = max(r.hole.To, r.claimedEnd())
 	}
 	if r.hole.To <= r.hole.From { // at least what was expected here
 		r.hole.To = r.hole.From + 1
@@ -302,6 +306,21 @@ func (r *resync) read(p []byte, at record.Pos) int {
 		return 0
 	}
 	return n
+}
+
+// claimedEnd is where the damaged batch ends by its own word, at the end of a log with
+// gaps of which nothing else tells: an offset may not be given out again. A base offset
+// that a segment cannot reach is not believed.
+func (r *resync) claimedEnd() record.Offset {
+	head, ok := r.head(r.at)
+	if !ok || r.w.Chain.Dense {
+		return 0
+	}
+	base := baseOffset(head)
+	if base < r.hole.From || base-r.hole.From > math.MaxInt32 {
+		return 0
+	}
+	return base + r.likely(head, int64(r.w.End-r.at))
 }
 
 // likely is how many offsets a damaged batch takes, of which nothing but its header

@@ -20,6 +20,8 @@ type Options struct {
 	// ever published to: a jump is then damage. Compacted and imported logs
 	// have gaps.
 	Dense bool
+	// Bytes is where the segment is rolled: no space is kept for more than that.
+	Bytes int64
 }
 
 // Segment is one log file and its indexes, active or sealed.
@@ -30,6 +32,7 @@ type Options struct {
 //
 //	field            guarded by   written by
 //	fs, files, dir, base, opt, mark, before   (immutable)   Create, Open…
+//	room             the appender's, and then of Finish   makeRoom, giveBack
 //	size, next, maxTimestamp, firstTimestamp, firstAppend, lastAppend,
 //	firstEpoch, lastEpoch, turns, headerSum, dense   atomic   the appender
 //	visible          atomic, rising   the publisher
@@ -59,6 +62,7 @@ type Segment struct {
 	firstEpoch     atomic.Int32
 	lastEpoch      atomic.Int32
 	headerSum      atomic.Uint32
+	room           int64                        // bytes of space that the disk keeps, as far as this process knows
 	turns          atomic.Pointer[[]EpochStart] // epochs that began since the segment was taken up
 	dense          atomic.Bool
 	failed         atomic.Pointer[error]

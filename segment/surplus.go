@@ -2,44 +2,54 @@ package segment
 
 import (
 	"errors"
-	"hash/crc32"
 	"io"
 	"math"
 
 	"github.com/varvelog/varve/record"
 )
 
-// Surplus says whether a log file that is longer than it was left in the state st
-// has batches in it that were not there: behind the end, or, where it does not begin
-// with what was left, anywhere.
-func (st *State) Surplus(file io.ReaderAt, size record.Pos) (bool, error) {
-	sum := uint32(0)
-	err := eachHeader(file, st.Size, func(_ record.Pos, head []byte) {
-		sum = crc32.Update(sum, castagnoli, head)
+// Owns says whether a log file is the one that was left in the state st, damaged
+// perhaps, or somebody else's: its first batch tells, or where that is damaged any
+// other. A file without batches is nobody else's.
+func (st *State) Owns(file io.ReaderAt, size record.Pos) (bool, error) {
+	owned := true
+	w := st.search(file, 0, size, func(b *record.Batch, at record.Pos) {
+		if at == 0 {
+			owned = b.MaxTimestamp == st.FirstTimestamp && b.LeaderEpoch == st.FirstEpoch &&
+				(b.BaseOffset == st.Base || !st.Dense)
+		} else {
+			owned = b.BaseOffset >= st.Base && b.NextOffset() <= st.Next &&
+				b.LeaderEpoch >= st.FirstEpoch && b.LeaderEpoch <= st.LastEpoch
+		}
 	})
-	if err != nil {
-		return false, err
-	}
-	from := st.Size
-	if sum != st.HeaderSum {
-		from = 0
-	}
+	err := w.Run()
+	return owned && st.Size > 0, err
+}
+
+// Surplus says whether a log file that is longer than it was left in the state st may
+// have batches behind that.
+func (st *State) Surplus(file io.ReaderAt, size record.Pos) (bool, error) {
 	head := make([]byte, record.HeadSize)
-	n, err := file.ReadAt(head, int64(from))
+	n, err := file.ReadAt(head, int64(st.Size))
 	if n < len(head) && !errors.Is(err, io.EOF) {
 		return false, err
 	}
 	switch claimed, err := record.PeekSize(head[:n]); {
-	case err == nil && claimed <= int64(size-from): // it may be damaged
+	case err == nil && claimed <= int64(size-st.Size): // it may be damaged
 		return true, nil
 	case errors.Is(err, record.ErrMagic): // of an old Kafka
 		return true, nil
 	}
 	found := false
-	w := Walk{
-		File: file, From: from, End: size, Next: math.MaxInt64, open: true, Chain: Chain{Epoch: -1},
-		Batch: func(*record.Batch, record.Pos) bool { found = true; return false },
-	}
+	w := st.search(file, st.Size, size, func(*record.Batch, record.Pos) { found = true })
 	err = w.Run()
 	return found, err
+}
+
+// search is a walk to the first batch there is.
+func (st *State) search(file io.ReaderAt, from, end record.Pos, found func(b *record.Batch, at record.Pos)) Walk {
+	return Walk{
+		File: file, From: from, End: end, Next: math.MaxInt64, open: true, Chain: Chain{Epoch: -1},
+		Batch: func(b *record.Batch, at record.Pos) bool { found(b, at); return false },
+	}
 }

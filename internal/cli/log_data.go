@@ -31,7 +31,7 @@ const (
 type store struct {
 	dir   string
 	logs  map[wal.Log]checkpoint.Entry
-	stop  partition.Stop // how its last engine went
+	left  partition.Left // by its last engine
 	notes []fault
 
 	read  *catalog // nil until it is asked for
@@ -97,10 +97,14 @@ func (s *store) readCheckpoint(starts uint64) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.notes = append(s.notes, *warning(path, plainCause(err).Error()+": the next start reads the logs instead"))
 	}
-	data, err = os.ReadFile(filepath.Join(s.dir, checkpoint.MarkName))
+	marked := filepath.Join(s.dir, checkpoint.MarkName)
+	if info, err := os.Stat(marked); err == nil {
+		s.left.Marked = vfs.Changed(info)
+	}
+	data, err = os.ReadFile(marked)
 	if mark, ok := checkpoint.DecodeMark(data); err == nil && ok && mark.Starts == starts {
-		if s.stop = partition.Stopped; kept.Logs != nil && mark.Generation == kept.Generation {
-			s.stop = partition.Clean
+		if s.left.Stop = partition.Stopped; kept.Logs != nil && mark.Generation == kept.Generation {
+			s.left.Stop = partition.Clean
 		}
 	}
 }

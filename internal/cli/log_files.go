@@ -76,11 +76,11 @@ func (p *partitionFiles) inspect() (partition.Inspection, error) {
 	if p.gone {
 		return partition.Inspection{Sparse: true}, nil
 	}
-	stop := partition.Crashed
+	var left partition.Left
 	if p.store != nil {
-		stop = p.store.stop
+		left = p.store.left
 	}
-	in, err := partition.Inspect(vfs.Dir(p.dir), ".", p.known, stop)
+	in, err := partition.Inspect(vfs.Dir(p.dir), ".", p.known, left)
 	if err == nil {
 		p.known = in.Checkpoint
 	}
@@ -91,7 +91,7 @@ func (p *partitionFiles) inspect() (partition.Inspection, error) {
 // a fault, or a warning where the last engine did not stop cleanly: nothing waits for
 // an index to reach the disk, and no record depends on it.
 func (p *partitionFiles) derived() string {
-	if p.store != nil && p.store.stop == partition.Crashed {
+	if p.store != nil && p.store.left.Stop == partition.Crashed {
 		return "warning"
 	}
 	return "fault"

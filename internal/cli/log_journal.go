@@ -69,7 +69,7 @@ func (f *found) replay(ctx context.Context, s *store) ([]fault, error) {
 		}
 	}
 	var old *wal.Old
-	if s.stop != partition.Crashed { // nothing in it is read again
+	if s.left.Stop != partition.Crashed { // nothing in it is read again
 		old, err = wal.List(files, ".")
 	} else if old, err = files.read(r.visit); err == nil {
 		err = r.flush()
@@ -102,14 +102,14 @@ func (r *replay) notes(files *journalFiles, old *wal.Old) []fault {
 	notes := r.faults
 	for _, err := range old.Damaged {
 		f := files.missing(err)
-		if r.store.stop == partition.Crashed {
+		if r.store.left.Stop == partition.Crashed {
 			f.Reason += ": what the journal alone had there is lost"
 		} else {
 			f = warning(f.Path, f.Reason+": nothing in it is needed")
 		}
 		notes = append(notes, *f)
 	}
-	if r.store.stop == partition.Crashed {
+	if r.store.left.Stop == partition.Crashed {
 		what := "nothing of the journal has to be put back"
 		if r.frames > 0 {
 			what = "the next start puts back " + count(r.frames, "frame") + " of the journal"

@@ -91,7 +91,7 @@ func (f *found) absent(dir string, s *store) {
 		return
 	}
 	s.asked = true
-	if s.stop != partition.Clean {
+	if s.left.Stop != partition.Clean {
 		return // a topic may have been deleted since
 	}
 	gone := make(map[[16]byte]int64)

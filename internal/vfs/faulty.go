@@ -206,6 +206,9 @@ func (f *Faulty) SyncDir(name string) error {
 	return f.do(Op{Kind: OpSyncDir, Name: name}, func() error { return f.inner.SyncDir(name) })
 }
 
+// Space is that of the inner file system, and no operation that a rule is asked for.
+func (f *Faulty) Space() (free, total int64, err error) { return f.inner.Space() }
+
 func (f *Faulty) Lock(name, holder string) (lock io.Closer, err error) {
 	err = f.do(Op{Kind: OpLock, Name: name}, func() (err error) {
 		lock, err = f.inner.Lock(name, holder)

@@ -125,6 +125,13 @@ func (m *Mem) Limit(bytes int64) {
 	m.disk.limit = bytes
 }
 
+// Space is what Limit leaves.
+func (m *Mem) Space() (free, total int64, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return max(0, m.disk.limit-m.disk.used), m.disk.limit, nil
+}
+
 // Used is the space taken, in bytes.
 func (m *Mem) Used() int64 {
 	m.mu.RLock()

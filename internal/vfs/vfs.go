@@ -35,6 +35,9 @@ type FS interface {
 	// missing and fills with holder. It ends with the process or with Close.
 	// A lock held elsewhere, in this process or another, is a *LockedError.
 	Lock(name, holder string) (io.Closer, error)
+	// Space is how many bytes this process may still write, and how many the file
+	// system has in all: as the system says, which may not know of every quota.
+	Space() (free, total int64, err error)
 	// Path is the name as a user of the machine would write it.
 	Path(name string) string
 }

@@ -1,0 +1,131 @@
+package partition
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"time"
+
+	"github.com/varvelog/varve/internal/vfs"
+	"github.com/varvelog/varve/record"
+	"github.com/varvelog/varve/segment"
+)
+
+// Left is how an engine left its directory.
+type Left struct {
+	Stop   Stop
+	Marked time.Time // by the file system: when the mark of a clean stop was made
+}
+
+// remains is how the files of a log compare with what was left at a clean stop.
+type remains uint8
+
+const (
+	asLeft  remains = iota
+	fewer           // some of it is not there
+	rubbish         // it is there, or was, and there are bytes behind it that are no batch
+	others          // there is more than that, or something else
+)
+
+// comparison looks at the files of a log after a clean stop. Only what is newer than the
+// mark, or has not the length that it was left with, is opened.
+type comparison struct {
+	fs     vfs.FS
+	dir    string
+	bases  []record.Offset
+	st     *segment.State // the active segment, as it was left
+	marked time.Time
+	id     string // of the log, "" where that is not known
+}
+
+func (c *comparison) run() (remains, error) {
+	if n := len(c.bases); n > 0 && c.bases[n-1] > c.st.Base {
+		return others, nil
+	}
+	if put, err := c.anyPut(); put || err != nil {
+		return others, err
+	}
+	return c.active()
+}
+
+// anyPut looks for a file that came after the mark, in front of the active segment,
+// which no seal of the log knows.
+func (c *comparison) anyPut() (bool, error) {
+	if dir, err := c.fs.Stat(c.dir); err != nil || !c.isNew(dir) {
+		return false, err
+	}
+	known, err := c.seals()
+	if err != nil {
+		return false, err
+	}
+	for _, base := range c.bases {
+		if base == c.st.Base {
+			continue
+		}
+		info, err := c.fs.Stat(c.logName(base))
+		if err != nil {
+			return false, err
+		}
+		if seal, ok := known[base]; c.isNew(info) && (!ok || info.Size() > int64(seal.Size)) { // a smaller one was cut
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// seals are those of the log; of one of which the id is lost, those that are there.
+func (c *comparison) seals() (map[record.Offset]segment.Seal, error) {
+	f := sealFile{fs: c.fs, name: path.Join(c.dir, sealsName), id: c.id}
+	if c.id != "" {
+		seals, _, err := f.read()
+		return seals, err
+	}
+	data, err := vfs.ReadFile(f.fs, f.name, math.MaxInt64)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return decodeSeals(data), nil
+}
+
+func (c *comparison) isNew(info fs.FileInfo) bool { return vfs.Changed(info).After(c.marked) }
+
+func (c *comparison) logName(base record.Offset) string {
+	return path.Join(c.dir, segment.FileName(base)+segment.LogSuffix)
+}
+
+// active looks at the active segment.
+func (c *comparison) active() (remains, error) {
+	info, err := c.fs.Stat(c.logName(c.st.Base))
+	there := err == nil && info.Mode().IsRegular()
+	switch size := int64(c.st.Size); {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return others, err
+	case !there && size > 0:
+		return fewer, nil
+	case !there, info.Size() == size && (size == 0 || !c.isNew(info)):
+		return asLeft, nil
+	case size == 0: // whatever it is
+		return others, nil
+	}
+	f, err := c.fs.OpenFile(c.logName(c.st.Base), os.O_RDONLY)
+	if err != nil {
+		return others, err
+	}
+	defer f.Close()
+	size := record.Pos(info.Size())
+	owned, err := c.st.Owns(f, size)
+	switch {
+	case !owned || err != nil:
+		return others, err
+	case size < c.st.Size:
+		return fewer, nil
+	case size == c.st.Size:
+		return asLeft, nil
+	}
+	if batches, err := c.st.Surplus(f, size); batches || err != nil {
+		return others, err
+	}
+	return rubbish, nil
+}
