@@ -35,6 +35,7 @@ type world struct {
 	calls atomic.Int64 // that changed the disk
 	limit atomic.Int64 // the power goes off at this one; 0: never
 	dead  atomic.Bool
+	cut   func(vfs.Op) (short int, cut bool) // or at one of these, of which so many bytes are written; nil: none
 
 	mu     sync.Mutex
 	topics map[string]*topicFacts // by name, those that are there
@@ -109,6 +110,12 @@ func (w *world) rule(op vfs.Op) vfs.Fault {
 	}
 	if w.dead.Load() {
 		return vfs.Fault{Err: errPower}
+	}
+	if w.cut != nil {
+		if short, cut := w.cut(op); cut {
+			w.dead.Store(true)
+			return vfs.Fault{Err: errPower, Short: short}
+		}
 	}
 	return vfs.Fault{}
 }
