@@ -52,6 +52,7 @@ func TestStraysAreNamedAndLeftAlone(t *testing.T) {
 	}
 	strays := []stray{
 		strayFile("README"), strayFile(".DS_Store"), strayDir("backup"), strayLink("link", victim), strayFile("checkpoint.old"),
+		strayFile("wal/README"), strayDir("wal/0000000001.wal.old"), strayLink("wal/link", outside), strayFile("wal/0000000001.wal.damaged"),
 		strayFile("topics/README"), strayDir("topics/-0"), strayDir("topics/t-"), strayLink("topics/linked", outside), strayDir("topics/t-0.bak"),
 		strayFile("topics/t/x.tmp"), strayDir("topics/t/7"), strayDir("topics/t/00"), strayLink("topics/t/1", outside),
 		strayFile("topics/t/0/README"), strayFile("topics/t/0/0000.log"), strayFile("topics/t/0/00000000000000000abc.log"),

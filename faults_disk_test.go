@@ -152,7 +152,7 @@ func TestRefusedWritesPass(t *testing.T) {
 				})
 				for _, p := range levelTopics(r, "segment.bytes=200", "retention.ms=-1") {
 					armed.Store(true)
-					end := p.LogEnd()
+					end, stored := p.LogEnd(), logBytes(r, p)
 					for range 3 {
 						off, err := p.Publish(context.Background(), text("refused"))
 						if err == nil && kind == vfs.OpCreate { // it may grow the old file
@@ -160,8 +160,8 @@ func TestRefusedWritesPass(t *testing.T) {
 							end++
 							continue
 						}
-						if !errors.Is(err, cause) || errors.Is(err, varve.ErrReadOnly) || p.LogEnd() != end {
-							t.Errorf("%v of a %v: %v, the log ends at %d", cause, kind, err, p.LogEnd())
+						if !errors.Is(err, cause) || errors.Is(err, varve.ErrReadOnly) || p.LogEnd() != end || logBytes(r, p) != stored {
+							t.Errorf("%v of a %v: %v, the log ends at %d, its files have %d bytes, had %d", cause, kind, err, p.LogEnd(), logBytes(r, p), stored)
 						}
 					}
 					armed.Store(false)
@@ -172,6 +172,18 @@ func TestRefusedWritesPass(t *testing.T) {
 			}
 		}
 	}
+}
+
+// logBytes is the length of all log files of a partition.
+func logBytes(r *rig, p *varve.Partition) (n int) {
+	for _, name := range segmentFiles(r.disk, "topics/"+bookName(p)) {
+		data, err := r.disk.ReadFile(name)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		n += len(data)
+	}
+	return n
 }
 
 // A file system that the kernel has made read-only under the engine: everything that
@@ -370,46 +382,64 @@ func failedJournalThenACut(t *testing.T, dropped, clean bool) {
 	checkValues(t, left, map[string][]string{"t": shown})
 }
 
-// A read that fails while an engine starts after a kill, each of them in turn: what
-// cannot be read refuses with the reason, the start or the partition, nothing is cut or
-// made anew, and the next start has everything.
+// A read that fails while an engine starts after a crash, each of them in turn: what
+// cannot be read refuses, the start or the partition, nothing is cut or made anew, and
+// the next start has everything. So it is where the journal alone has the records.
 func TestReadErrorAtAStartLosesNothing(t *testing.T) {
-	_, unclean, _ := filled(t)
-	e, _ := openOn(t, unclean.Clone())
-	want := ask(t, e)
-	mustClose(t, e)
-	for _, kind := range []vfs.OpKind{vfs.OpRead, vfs.OpOpen, vfs.OpReadDir, vfs.OpStat, vfs.OpMap} {
-		for n := int64(1); ; n++ {
-			disk := unclean.Clone()
-			var name atomic.Pointer[string]
-			var seen atomic.Int64
-			opened := false
-			e, _, err := tryOpenOn(vfs.NewFaulty(disk, func(op vfs.Op) vfs.Fault {
-				if op.Kind == kind && !opened && seen.Add(1) == n {
-					name.Store(&op.Name)
-					return vfs.Fault{Err: syscall.EIO}
-				}
-				return vfs.Fault{}
-			}))
-			opened = true
-			if err == nil {
-				for part, a := range ask0(t, e) {
-					if w := want[part]; fmt.Sprint(a) != fmt.Sprint(w) {
-						t.Errorf("%v %d, of %s: %s", kind, n, *name.Load(), difference(answers{part: a}, answers{part: w}))
-					}
-				}
-				e.Close()
-			}
-			if name.Load() == nil {
-				break
-			}
-			e, logged := openOn(t, disk)
-			if got := ask(t, e); fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("%v %d, of %s, then another start: %s\n%s", kind, n, *name.Load(), difference(got, want), logged.buf.String())
-			}
-			mustClose(t, e)
-		}
+	_, kept, _ := filled(t)
+	disk := vfs.NewMem()
+	e, _ := openOn(t, disk)
+	for _, name := range []string{"a", "b"} {
+		fill(t, mustTopic(t, e, name), name, 5)
 	}
+	journaled := lost(disk)
+	mustClose(t, e)
+	for name, left := range map[string]*vfs.Mem{"kept": kept, "in the journal": journaled} {
+		t.Run(name, func(t *testing.T) {
+			e, _ := openOn(t, left.Clone())
+			want := ask(t, e)
+			mustClose(t, e)
+			for _, kind := range []vfs.OpKind{vfs.OpRead, vfs.OpOpen, vfs.OpReadDir, vfs.OpStat, vfs.OpMap} {
+				for n := int64(1); failOneRead(t, left, want, kind, n) && !t.Failed(); n++ {
+				}
+			}
+		})
+	}
+}
+
+// failOneRead fails the nth call of a kind at a start, false when there are fewer.
+func failOneRead(t *testing.T, left *vfs.Mem, want answers, kind vfs.OpKind, n int64) bool {
+	disk := left.Clone()
+	var name atomic.Pointer[string]
+	var seen atomic.Int64
+	var opened atomic.Bool
+	e, _, err := tryOpenOn(vfs.NewFaulty(disk, func(op vfs.Op) vfs.Fault {
+		if op.Kind == kind && !opened.Load() && seen.Add(1) == n {
+			name.Store(&op.Name)
+			return vfs.Fault{Err: syscall.EIO}
+		}
+		return vfs.Fault{}
+	}))
+	opened.Store(true)
+	if name.Load() == nil {
+		e.Close()
+		return false
+	}
+	what := fmt.Sprintf("%v %d, of %s", kind, n, *name.Load())
+	if err == nil {
+		for part, a := range ask0(t, e) {
+			if w := want[part]; fmt.Sprint(a) != fmt.Sprint(w) {
+				t.Errorf("%s: %s", what, difference(answers{part: a}, answers{part: w}))
+			}
+		}
+		e.Close()
+	}
+	e, logged := openOn(t, disk)
+	defer mustClose(t, e)
+	if got := ask(t, e); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s, then another start: %s\n%s", what, difference(got, want), logged.buf.String())
+	}
+	return true
 }
 
 // A disk that answers after a minute: publishes wait for it and no longer than their

@@ -490,3 +490,90 @@ func TestShrinkKeepsTheSmallest(t *testing.T) {
 	defer j.Close()
 	write(t, j, aFrame(1, 10))
 }
+
+// A file cut to any length costs the rounds behind the cut. Whatever is in front of it,
+// and in the other files, is read, and nothing that was never written; what is missing
+// between rounds that are there is told of.
+func TestEveryTruncation(t *testing.T) {
+	m := disk(t)
+	j := open(t, m)
+	n := 0
+	for ; len(j.live) < 3 || j.cur.pos < 5*page; n++ {
+		write(t, j, aFrame(n, 100+n*1500%6000))
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want, _ := readAll(t, m)
+	if len(want) != n {
+		t.Fatalf("%d rounds of %d", len(want), n)
+	}
+	for i, name := range m.Files() {
+		data, err := m.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for size := 0; size < len(data); size += 61 {
+			cut := m.Clone()
+			if err := cut.Truncate(name, int64(size)); err != nil {
+				t.Fatal(err)
+			}
+			expected := 0
+			for _, r := range want {
+				if end := r.Pos + roundHeader + frameHeader + r.Frames[0].Length; r.Path != m.Path(name) || int64(size) >= end {
+					expected++
+				}
+			}
+			rounds, old := readAll(t, cut)
+			whole, damaged := 0, len(old.Damaged) > 0
+			for _, r := range rounds {
+				damaged = damaged || r.Damaged != ""
+				for _, f := range r.Frames {
+					if f.Payload == nil {
+						continue
+					}
+					if whole++; !same(f, aFrame(int(f.Base), len(f.Payload))) {
+						t.Fatalf("%s cut to %d: a frame that was never written", name, size)
+					}
+				}
+			}
+			if whole != expected {
+				t.Fatalf("%s cut to %d: %d frames are whole, expected %d", name, size, whole, expected)
+			}
+			if i == 1 && whole < n && !damaged {
+				t.Fatalf("%s cut to %d: %d of %d frames, and nothing is said", name, size, whole, n)
+			}
+		}
+	}
+}
+
+// A write that fails, whole or in part, is final as a failed sync is: what is on the
+// disk of the round is not known. Whatever of it is there, no round but the last is
+// damaged, and what was written before is there.
+func TestFailedWriteIsFinal(t *testing.T) {
+	for short := 0; short <= 8192; short += 100 {
+		m := disk(t)
+		fail := false
+		faulty := vfs.NewFaulty(m, func(op vfs.Op) vfs.Fault {
+			if fail && op.Kind == vfs.OpWrite {
+				fail = false
+				return vfs.Fault{Err: syscall.EIO, Short: short}
+			}
+			return vfs.Fault{}
+		})
+		j := open(t, faulty)
+		write(t, j, aFrame(1, 100))
+		fail = true
+		for range 3 {
+			if _, err := j.Write([]Frame{aFrame(2, 6000), aFrame(3, 10)}); !errors.Is(err, syscall.EIO) || errors.Is(err, ErrFull) {
+				t.Fatalf("after a failed write: %v", err)
+			}
+		}
+		for _, left := range []*vfs.Mem{m, m.Crash(vfs.CrashOptions{})} {
+			rounds, old := readAll(t, left)
+			if len(rounds) == 0 || len(rounds) > 2 || rounds[0].Damaged != "" || len(old.Damaged) > 0 || !same(rounds[0].Frames[0], aFrame(1, 100)) {
+				t.Fatalf("%d bytes: %d rounds, %v", short, len(rounds), old.Damaged)
+			}
+		}
+	}
+}

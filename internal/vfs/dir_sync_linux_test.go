@@ -79,3 +79,36 @@ func TestSyncsAreTheKernels(t *testing.T) {
 		t.Errorf("sync of a pipe: %v", err)
 	}
 }
+
+// TestInterruptedCallsAreMadeAgain: a signal that interrupts a call is no answer to it,
+// and is not taken for success.
+func TestInterruptedCallsAreMadeAgain(t *testing.T) {
+	d := Dir(t.TempDir())
+	f, err := d.OpenFile("f", os.O_RDWR|os.O_CREATE)
+	check(t, err)
+	defer f.Close()
+	data := fdatasync
+	t.Cleanup(func() { fdatasync = data })
+	for _, last := range []error{nil, syscall.EIO} {
+		calls := 0
+		fdatasync = func(int) error {
+			if calls++; calls <= 3 {
+				return syscall.EINTR
+			}
+			return last
+		}
+		if err := f.Sync(); !errors.Is(err, last) || calls != 4 {
+			t.Errorf("a sync that was interrupted three times: %v after %d calls, want %v", err, calls, last)
+		}
+	}
+	calls := 0
+	err = untilDone(func() error {
+		if calls++; calls <= 3 {
+			return syscall.EINTR
+		}
+		return nil
+	})
+	if err != nil || calls != 4 {
+		t.Errorf("%v after %d calls", err, calls)
+	}
+}
