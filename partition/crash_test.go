@@ -141,8 +141,11 @@ func play(t tb, s story, n int) (*rig, []*partition.Checkpoint, int) {
 			if changes(op.Kind) {
 				calls++
 			}
-			if r.dead = r.dead || (n > 0 && calls >= n); r.dead {
+			if r.dead {
 				return vfs.Fault{Err: errPower}
+			}
+			if r.dead = n > 0 && calls >= n; r.dead { // a write gets half-way
+				return vfs.Fault{Err: errPower, Short: op.Len / 2}
 			}
 			return vfs.Fault{}
 		}
