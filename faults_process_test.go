@@ -157,7 +157,7 @@ func TestHundredCrashesOfAnEngine(t *testing.T) {
 				journals++
 			}
 		}
-		if len(files) > 50 || journals != 1 {
+		if len(files) > 70 || journals != 1 {
 			t.Errorf("%d files are there: %q", len(files), files)
 		}
 		if used := w.disk.Used(); used > smallJournal/4+40_000 {
