@@ -49,7 +49,7 @@ func (r *rig) whole(when string, p *varve.Partition) {
 func TestFullDiskOfAnEngine(t *testing.T) {
 	for free := int64(0); free < 3000; free += 211 * int64(stride(4)) {
 		for _, stop := range []string{"none", "clean", "kill", "cut"} {
-			r := newRig(t, background, func(r *rig) { r.loud = true })
+			r := newRig(t, background, func(r *rig) { r.loud, r.opt.ReserveBytes = true, -1 })
 			parts := levelTopics(r, "segment.bytes=400", "index.interval.bytes=1", "retention.ms=-1")
 			r.disk.Limit(r.disk.Used() + free)
 			for _, p := range parts {
