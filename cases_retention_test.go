@@ -554,3 +554,38 @@ func TestTrimAndRetentionBesideAppends(t *testing.T) {
 		})
 	}
 }
+
+// A clock that was ten years ahead for one publish, or is ten years behind now, deletes
+// nothing early. That nothing goes for its age until it has caught up is said once;
+// the limit of size holds meanwhile.
+func TestRetentionAfterAStepOfTheClock(t *testing.T) {
+	const tenYears = 10 * 365 * 24 * time.Hour
+	r := newRig(t, background)
+	p := r.one("retention.ms=3600000", "segment.ms=600000", "segment.bytes=300")
+	r.advance(tenYears)
+	r.publish(p, text("in the future"))
+	r.advance(-tenYears)
+	for range 10 {
+		r.publish(p, text("now"))
+		r.advance(20 * time.Minute)
+		r.retain()
+	}
+	if p.Start() != 0 {
+		t.Errorf("the log starts at %d", p.Start())
+	}
+	if said := strings.Count(r.logged.buf.String(), "the clock is behind the last append"); said != 1 {
+		t.Errorf("it was said %d times", said)
+	}
+	if err := p.Topic().Alter(map[string]string{"retention.bytes": "300"}); err != nil {
+		t.Fatal(err)
+	}
+	r.retain()
+	if p.Start() == 0 {
+		t.Error("the limit of size does not hold")
+	}
+	r.advance(tenYears + 2*time.Hour)
+	r.retain()
+	if p.Start() != p.End() {
+		t.Errorf("when the clock has caught up there is [%d, %d)", p.Start(), p.End())
+	}
+}

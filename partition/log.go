@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/btree"
 
@@ -121,6 +122,7 @@ type Log struct {
 	rates     rates
 	lastFlush atomic.Int64 // milliseconds, see FlushDue
 	sparse    atomic.Bool  // offsets may have gaps: an imported or compacted log
+	clockTold atomic.Bool
 	closed    atomic.Bool
 	gone      atomic.Bool // the topic is deleted: nothing is written any more
 	failed    atomic.Pointer[error]
@@ -201,6 +203,20 @@ func (l *Log) tickLocked() int64 {
 
 // Now is the time that an append would have now.
 func (l *Log) Now() int64 { return max(l.lastTime.Load(), l.env.Now()) }
+
+// farAhead is from where on times of appends ahead of the clock are told of.
+const farAhead = 24 * time.Hour
+
+// noteClock tells once that the times of appends are far ahead of the clock: it was set
+// ahead for a while, or is behind now. As long as nobody knows which, nothing is deleted
+// for its age.
+func (l *Log) noteClock() {
+	ahead := time.Duration(l.lastTime.Load()-l.env.Now()) * time.Millisecond
+	if ahead > farAhead && l.clockTold.CompareAndSwap(false, true) {
+		l.log.Warn("the clock is behind the last append: retention by age waits for it", "partition", l.name,
+			"last append", time.UnixMilli(l.lastTime.Load()).UTC(), "ahead", ahead.Round(time.Second))
+	}
+}
 
 // publish lets readers see everything below end. The bytes have been shown by
 // their segments before.

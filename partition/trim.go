@@ -68,6 +68,9 @@ func (l *Log) Retain() (int, error) {
 		return 0, nil
 	}
 	cfg := l.Config()
+	if cfg.RetentionAge >= 0 {
+		l.noteClock()
+	}
 	facts := l.Facts()
 	n := retention.Expired(facts, retention.Limits{
 		Age: cfg.RetentionAge, Bytes: cfg.RetentionBytes, LogStart: l.Start(),
