@@ -34,6 +34,7 @@ import (
 //	catalogMu           (a lock)     held for the length of a create, alter, delete
 //	retentionMu         (a lock)     held for the length of a pass of retention
 //	checkpoint          checkpointMu the janitor, Close
+//	mayReturn           checkpointMu delete, the janitor, Close
 //	closed              mu           Close
 type Engine struct {
 	fs      vfs.FS // reserves, and is watched
@@ -61,6 +62,7 @@ type Engine struct {
 	retentionMu  sync.Mutex
 	checkpointMu sync.Mutex
 	checkpoint   checkpointFile
+	mayReturn    bool // the name of a deleted topic may, by a power cut
 
 	stopJanitor context.CancelFunc
 	janitorDone chan struct{}
@@ -173,7 +175,7 @@ func (e *Engine) openLocked() error {
 		e.cache.close()
 		return err
 	}
-	if left.Stop != partition.Clean {
+	if left.Stop != partition.Clean || slices.ContainsFunc(e.logs(), (*partition.Log).Recovered) {
 		// The leader epochs that have risen are kept before anybody can publish under
 		// them, and what was recovered need not be read again.
 		e.keepCheckpoint(true)
@@ -189,13 +191,14 @@ func (e *Engine) openLocked() error {
 // clean stop away it writes nothing that the mark would be wrong about, and may be
 // begun again.
 func (e *Engine) openLogs(left partition.Left, starts uint64) error {
-	if err := e.loadTopics(); err != nil {
+	clean := left.Stop == partition.Clean
+	if err := e.loadTopics(clean); err != nil {
 		return err
 	}
-	if left.Stop == partition.Clean {
+	if clean {
 		e.nameMissing()
 	}
-	up := &takeUp{clean: left.Stop == partition.Clean, logs: e.checkpoint.Logs, refused: e.claim(left)}
+	up := &takeUp{clean: clean, logs: e.checkpoint.Logs, refused: e.claim(left)}
 	if err := errors.Join(e.checkpoint.unmark(e.fs), e.countStart(starts+1)); err != nil {
 		return err
 	}
@@ -301,7 +304,10 @@ func (e *Engine) keepLast(cps map[logKey]*partition.Checkpoint) {
 		}
 		next.logs[key] = keptLog{Checkpoint: *cp, Round: round}
 	}
-	err := e.checkpoint.save(e.fs, next.logs)
+	err := e.settleDeletionsLocked()
+	if err == nil {
+		err = e.checkpoint.save(e.fs, next.logs)
+	}
 	if err == nil && whole {
 		err = errors.Join(e.journal.wal.Retire(round), e.journal.wal.Shrink())
 		if err == nil {

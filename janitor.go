@@ -117,6 +117,9 @@ func (e *Engine) logs() []*partition.Log {
 func (e *Engine) writeCheckpoint(weak bool) error {
 	e.checkpointMu.Lock()
 	defer e.checkpointMu.Unlock()
+	if err := e.settleDeletionsLocked(); err != nil {
+		return err
+	}
 	round := e.journal.wal.Round() // before any log is looked at: the files have it all
 	next := newKeeping(e, round)
 	for _, t := range e.Topics() {

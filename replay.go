@@ -129,6 +129,9 @@ func (e *Engine) openJournal(clean bool) (*wal.Old, *replay, error) {
 		old, err := wal.List(e.fs, journalDir)
 		return old, nil, err
 	}
+	if err := e.fs.SyncDir(journalDir); err != nil { // a file may have been made just before a kill
+		return nil, nil, err
+	}
 	r := e.newReplay()
 	old, err := wal.Read(e.fs, journalDir, r.visit)
 	if err != nil {

@@ -227,15 +227,30 @@ func (e *Engine) DeleteTopic(name string) error {
 	gone := topicsName + "/" + deletedPrefix + t.id.String()
 	if err := e.fs.Rename(topicDir(name), gone); err != nil {
 		e.takeBack(name)
+		e.keepCheckpoint(true) // its epochs have risen
 		return fmt.Errorf("delete topic %s: %w", name, err)
 	}
 	if err := e.fs.SyncDir(topicsName); err != nil {
-		return fmt.Errorf("delete topic %s: %w", name, err)
+		e.checkpointMu.Lock()
+		e.mayReturn = true
+		e.checkpointMu.Unlock()
+		return fmt.Errorf("delete topic %s: it is gone, but a crash may bring it back: %w", name, err)
 	}
 	if err := e.fs.RemoveAll(gone); err != nil {
 		e.log.Warn("cannot remove the files of a deleted topic, trying again at the next start", "topic", name, "err", err)
 	}
 	return nil
+}
+
+// settleDeletionsLocked sees to it that no deleted topic can come back. Until then what
+// the checkpoint and the journal have of one is kept.
+func (e *Engine) settleDeletionsLocked() error {
+	if !e.mayReturn {
+		return nil
+	}
+	err := e.fs.SyncDir(topicsName)
+	e.mayReturn = err != nil
+	return err
 }
 
 // takeBack opens a topic again that was closed and could not be deleted. Who had
@@ -258,13 +273,16 @@ func (e *Engine) takeBack(name string) {
 }
 
 // loadTopics reads what is under topics/.
-func (e *Engine) loadTopics() error {
+func (e *Engine) loadTopics(clean bool) error {
 	entries, err := e.fs.ReadDir(topicsName)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := e.fs.Mkdir(topicsName); err != nil {
 			return err
 		}
 		return e.fs.SyncDir(".")
+	}
+	if err == nil && !clean { // what is served from now on may have been made just before a kill
+		err = e.fs.SyncDir(topicsName)
 	}
 	if err != nil {
 		return err
@@ -283,15 +301,18 @@ func (e *Engine) loadTopics() error {
 			names = append(names, name)
 		}
 	}
-	e.loadAll(names)
+	e.loadAll(names, clean)
 	return nil
 }
 
 // loadAll loads topics, several at a time: that waits for the disk.
-func (e *Engine) loadAll(names []string) {
+func (e *Engine) loadAll(names []string, clean bool) {
 	ids := make(map[uuid.UUID]string)
 	parallel(len(names), func(i int) {
 		t, err := e.loadTopic(names[i])
+		if err == nil && !clean {
+			err = e.fs.SyncDir(topicDir(names[i])) // the names of its partitions
+		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if err == nil {

@@ -45,13 +45,14 @@ type Env struct {
 // Log is one partition: ordered segments, of which only the last takes appends.
 //
 // Locking. Take syncMu, tidyMu or trimMu first (never two of them), then
-// appendMu, then listMu; appendMu is not held across a sync of this log (a roll may
-// wait for that of another's, when the table of open files is full). syncMu is held
+// appendMu, then listMu; appendMu is not held across a sync of this log, but of one
+// that takes a failed write back (a roll may wait for that of another's, when the table
+// of open files is full). syncMu is held
 // for the length of a round, by whoever ends it. queueMu, acks.mu and the mu of both
 // sorts of waiters are leaves.
 //
 //	field              guarded by     written by
-//	name, dir, env, epoch, taken   (immutable)   Open
+//	name, dir, env, epoch, taken, recovered   (immutable)   Open
 //	config             atomic         Configure
 //	queue, draining    queueMu        enqueue, drain
 //	active, noted…, names, unfinished   appendMu   append, roll
@@ -76,7 +77,8 @@ type Log struct {
 	env  Env
 	log  *slog.Logger
 
-	taken uint8 // see metadataBody
+	taken     uint8 // see metadataBody
+	recovered bool  // it was not left cleanly
 
 	config atomic.Pointer[Config]
 
@@ -261,6 +263,10 @@ func noTimestampIfNone(ts int64) int64 {
 	}
 	return ts
 }
+
+// Recovered says that the log was not as a clean stop had left it, so that its leader
+// epoch has risen.
+func (l *Log) Recovered() bool { return l.recovered }
 
 // Closed says that the log was closed, or its topic deleted.
 func (l *Log) Closed() bool { return l.closed.Load() }

@@ -288,7 +288,7 @@ func (o *opening) finish() error {
 		}
 	}
 	l.epoch = epoch
-	if !o.clean {
+	if l.recovered = !o.clean; l.recovered {
 		l.epoch++ // also of an empty log: readers may have seen what is gone
 	}
 	if o.unnamed { // a killed process may have made a file and not synced its name

@@ -57,9 +57,12 @@ func (o *opening) judge(s *segment.Segment, torn *segment.Torn) (*segment.Torn, 
 		if torn == nil {
 			return nil, nil // the gap in front of the next segment says it
 		}
-		l.log.Error("segment is damaged", "partition", l.name, "path", s.Path(), "position", torn.At, "reason", torn.Reason)
+		next := o.nextBase(s.Base(), behind)
+		if next < 0 || next > l.Start() { // or it was removed, and a power cut has brought it back
+			l.log.Error("segment is damaged", "partition", l.name, "path", s.Path(), "position", torn.At, "reason", torn.Reason)
+		}
 		s.Roll()
-		return nil, s.Adopt(o.nextBase(s.Base(), behind))
+		return nil, s.Adopt(next)
 	case torn != nil:
 		l.log.Warn("cut the torn end of a segment", "partition", l.name, "path", s.Path(),
 			"position", torn.At, "bytes", torn.Bytes, "next offset", s.Next(), "reason", torn.Reason)

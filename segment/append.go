@@ -73,7 +73,7 @@ func (s *Segment) Append(bufs [][]byte, entries []Entry, now int64) error {
 	}
 	if _, err := h.file.WriteVecAt(bufs, start); err != nil {
 		s.room = 0
-		if terr := h.file.Truncate(start); terr != nil {
+		if terr := s.cutBack(h, start); terr != nil {
 			err = fmt.Errorf("%w (and %w: %w)", err, ErrLeftBehind, terr)
 			s.fail(err)
 		}
@@ -87,6 +87,17 @@ func (s *Segment) Append(bufs [][]byte, entries []Entry, now int64) error {
 	}
 	s.lastAppend.Store(max(now, s.lastAppend.Load()))
 	return nil
+}
+
+// cutBack takes back a write that failed, durably: where nothing of the file needs a sync
+// for long, a power cut would bring it back.
+func (s *Segment) cutBack(h *handle, end int64) error {
+	if err := h.file.Truncate(end); err != nil {
+		return err
+	}
+	s.syncMu.Lock() // see syncHandle
+	defer s.syncMu.Unlock()
+	return h.file.Sync()
 }
 
 // makeRoom has the disk keep space for entries behind start, and for some that follow,
