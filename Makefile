@@ -3,6 +3,10 @@
 GO       ?= go
 FUZZTIME ?= 20s
 
+# How much and what make crash does; SEED=7 does the same programs again.
+CRASHPOINTS ?= 1000000
+SEED        ?= $(shell date +%s)
+
 # Everything is built and vetted for these; tests run on the machine's own.
 PLATFORMS := linux/amd64 linux/386 linux/arm64 darwin/arm64 windows/amd64
 
@@ -65,6 +69,10 @@ fuzz: ## fuzz every native target for FUZZTIME each (20s)
 .PHONY: mutants
 mutants: ## break the engine on purpose, one protection at a time: each break must be caught (minutes)
 	$(GO) run ./fuzz/mutants
+
+.PHONY: crash
+crash: ## crash random programs at CRASHPOINTS (a million) calls, and verify what each leaves (half an hour)
+	$(GO) test -count=1 -timeout 0 -run TestCampaign ./fuzz/crash -v -crash.points=$(CRASHPOINTS) -crash.seed=$(SEED)
 
 .PHONY: interop
 interop: ## Apache Kafka reads our files, we read its (needs a JDK and Maven)

@@ -1,0 +1,63 @@
+package crash
+
+import (
+	"flag"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var (
+	flagPoints  = flag.Int64("crash.points", 3000, "crash points of the campaign")
+	flagSeed    = flag.Uint64("crash.seed", 1, "seed of the campaign, or of the program")
+	flagProgram = flag.String("crash.program", "", "the program that TestProgram runs")
+	flagTimes   = flag.Int("crash.times", 20, "how often it does")
+)
+
+// bubbles runs functions in bubbles of a test.
+func bubbles(t *testing.T) func(func()) {
+	return func(f func()) { synctest.Test(t, func(*testing.T) { f() }) }
+}
+
+// Whatever an engine is asked to do, and wherever it is stopped: what was promised
+// holds. The command is in docs/testing.md.
+func TestCampaign(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	c := &Campaign{Seed: *flagSeed, Points: *flagPoints, Workers: runtime.GOMAXPROCS(0), Bubble: bubbles(t), Out: os.Stdout}
+	if testing.Short() {
+		c.Points = min(c.Points, 500)
+	}
+	start := time.Now()
+	f := c.Run()
+	holes := 0
+	if f == nil && c.Points >= 100_000 {
+		holes = c.tally.print(os.Stdout)
+	}
+	t.Logf("seed %d: %s", c.Seed, c.figures(time.Since(start)))
+	if f != nil {
+		t.Fatalf("a promise is broken:\n%s", f)
+	}
+	if holes > 0 {
+		t.Errorf("%d kinds of calls had no crash", holes)
+	}
+}
+
+// One program, again and again: what goroutines do beside each other is not the same
+// each time.
+func TestProgram(t *testing.T) {
+	if *flagProgram == "" {
+		t.Skip("no -crash.program is given")
+	}
+	p, err := Parse(*flagProgram)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Campaign{Bubble: bubbles(t), Out: os.Stdout}
+	if f := c.Repeat(p, *flagSeed, *flagTimes); f != nil {
+		t.Fatalf("a promise is broken:\n%s", f)
+	}
+	t.Logf("%s", c.figures(time.Second))
+}

@@ -1,0 +1,72 @@
+package crash
+
+import (
+	"math/rand/v2"
+	"os"
+	"testing"
+)
+
+// known are programs that are hard, or once broke a promise, each under the name of
+// what it is there for.
+var known = []struct{ name, program string }{
+	{"a roll while the one in front is not synced",
+		"create a 1 segment.bytes=200 retention.ms=-1; publish a/0 2; crowd a 8; burst a 6; reopen"},
+	{"weak acknowledgements in front of strong ones",
+		"create a 2 durability=os segment.bytes=300 retention.ms=-1; publish a/0 3; publish a/0 1 fsync; crowd a 9; durable a/1; publish a/1 2"},
+	{"levels are raised and lowered under records",
+		"create a 1 durability=os retention.ms=-1; publish a/0 3; alter a durability=fsync; publish a/0 2; alter a durability=interval; publish a/0 2; idle 1; alter a durability=fsync"},
+	{"a checkpoint in the middle of rolls",
+		"create a 2 segment.bytes=300 retention.ms=-1; crowd a 8; idle 5; crowd a 8; roll 2; idle 30; publish a/1 2"},
+	{"a topic under the name of a deleted one",
+		"create a 2 retention.ms=-1; crowd a 6; delete a; create a 1 durability=os retention.ms=-1; publish a/0 2; reopen; delete a; create a 3 retention.ms=-1; crowd a 4"},
+	{"everything goes, and the offsets go on",
+		"create a 1 segment.bytes=200 retention.ms=-1; publish a/0 5; trim a/0 0; publish a/0 2; alter a retention.ms=0; roll 1; publish a/0 1; reopen; publish a/0 1"},
+	{"more than the journal holds between checkpoints",
+		"create a 6 segment.bytes=2000 retention.ms=-1; crowd a 90; large a/3; publish a/3 2; idle 5; crowd a 20"},
+	{"a sync that loses its pages",
+		"create a 2 segment.bytes=400 retention.ms=-1; crowd a 5; fail sync .log drop; crowd a 5; idle 5; publish a/0 1; reopen; publish a/0 2"},
+	{"a full disk, and room again",
+		"create a 2 segment.bytes=300 retention.ms=-1; crowd a 4; full 200; crowd a 6; idle 5; trim a/0 1; room; crowd a 6"},
+	{"partitions that are added, and a start cut while they are",
+		"create a 1 retention.ms=-1; publish a/0 2; grow a 2 !kill:9; start !cut:11:lost:lost:5; grow a 2; publish a/2 2"},
+	{"a journal that is replayed twice",
+		"create a 2 segment.bytes=300 retention.ms=-1; crowd a 9 !cut:60:lost:kept:3; start !cut:9:sectors:random:4; start !kill:14; crowd a 5"},
+}
+
+// Programs that broke a promise once do not break it again.
+func TestKnown(t *testing.T) {
+	times := 4
+	if testing.Short() {
+		times = 1
+	}
+	for _, k := range known {
+		t.Run(k.name, func(t *testing.T) {
+			p, err := Parse(k.program)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := &Campaign{Bubble: bubbles(t), Out: os.Stdout}
+			if f := c.Repeat(p, rand.Uint64(), times); f != nil {
+				t.Fatalf("a promise is broken:\n%s", f)
+			}
+		})
+	}
+}
+
+// A program reads as it was written.
+func TestProgramText(t *testing.T) {
+	for seed := range uint64(500) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		p := generate(rng, seed%2 == 0)
+		p[rng.IntN(len(p))].Crash = anyCrash(rng, rng.Int64N(100))
+		again, err := Parse(p.String())
+		if err != nil || again.String() != p.String() {
+			t.Fatalf("%s\nreads as\n%s\n(%v)", p, again, err)
+		}
+	}
+	for _, bad := range []string{"jump", "publish a", "publish a/x 1", "create", "create a", "idle x", "retain !boom", "retain !cut:1:lost:kept"} {
+		if p, err := Parse(bad); err == nil {
+			t.Errorf("%q reads as %q", bad, p)
+		}
+	}
+}
