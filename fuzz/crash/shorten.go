@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	shortenTime  = 90 * time.Second
+	shortenTime  = 3 * time.Minute
 	shortenTries = 3 // of a shorter program, each with other crashes
 )
 
