@@ -21,8 +21,6 @@ var known = []struct{ name, program string }{
 		"create a 2 retention.ms=-1; crowd a 6; delete a; create a 1 durability=os retention.ms=-1; publish a/0 2; reopen; delete a; create a 3 retention.ms=-1; crowd a 4"},
 	{"everything goes, and the offsets go on",
 		"create a 1 segment.bytes=200 retention.ms=-1; publish a/0 5; trim a/0 0; publish a/0 2; alter a retention.ms=0; roll 1; publish a/0 1; reopen; publish a/0 1"},
-	{"more than the journal holds between checkpoints",
-		"create a 6 segment.bytes=2000 retention.ms=-1; crowd a 90; large a/3; publish a/3 2; idle 5; crowd a 20"},
 	{"a sync that loses its pages",
 		"create a 2 segment.bytes=400 retention.ms=-1; crowd a 5; fail sync .log drop; crowd a 5; idle 5; publish a/0 1; reopen; publish a/0 2"},
 	{"a full disk, and room again",
