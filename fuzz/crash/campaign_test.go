@@ -27,8 +27,10 @@ func bubbles(t *testing.T) func(func()) {
 func TestCampaign(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	c := &Campaign{Seed: *flagSeed, Points: *flagPoints, Workers: runtime.GOMAXPROCS(0), Bubble: bubbles(t), Out: os.Stdout}
-	if testing.Short() {
-		c.Points = min(c.Points, 500)
+	if raceDetector {
+		c.Points = min(c.Points, 200)
+	} else if testing.Short() {
+		c.Points = min(c.Points, 1000)
 	}
 	start := time.Now()
 	f := c.Run()

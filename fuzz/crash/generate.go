@@ -76,7 +76,7 @@ func (g *generator) step(large bool) Step {
 	case n < 44:
 		return Step{Verb: "publish", Topic: g.name(), Part: part, N: 1 + g.rng.IntN(6), Words: g.ack()}
 	case n < 53:
-		return Step{Verb: "crowd", Topic: g.name(), N: 2 + g.rng.IntN(12)}
+		return Step{Verb: "crowd", Topic: g.name(), N: g.many(large)}
 	case n < 60:
 		return Step{Verb: "burst", Topic: g.name(), N: 2 + g.rng.IntN(12), Words: g.ack()}
 	case n < 61 && large:
@@ -100,6 +100,14 @@ func (g *generator) step(large bool) Step {
 	default:
 		return g.fault()
 	}
+}
+
+// many is how large a crowd is: now and then it fills the journal.
+func (g *generator) many(large bool) int {
+	if large && g.rng.IntN(5) == 0 {
+		return 50 + g.rng.IntN(50)
+	}
+	return 2 + g.rng.IntN(12)
 }
 
 func (g *generator) ack() []string {

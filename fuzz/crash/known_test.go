@@ -34,7 +34,7 @@ var known = []struct{ name, program string }{
 // Programs that broke a promise once do not break it again.
 func TestKnown(t *testing.T) {
 	times := 4
-	if testing.Short() {
+	if testing.Short() || raceDetector {
 		times = 1
 	}
 	for _, k := range known {
