@@ -29,11 +29,26 @@ var known = []struct{ name, program string }{
 		"create a 1 retention.ms=-1; publish a/0 2; grow a 2 !kill:9; start !cut:11:lost:lost:5; grow a 2; publish a/2 2"},
 	{"a journal that is replayed twice",
 		"create a 2 segment.bytes=300 retention.ms=-1; crowd a 9 !cut:60:lost:kept:3; start !cut:9:sectors:random:4; start !kill:14; crowd a 5"},
+
+	{"the cut back of a failed write is lost, and with it durable segments behind it",
+		"create a 1 durability=interval segment.bytes=300 retention.ms=-1; publish a/0 1; fail write .log short; publish a/0 2; publish a/0 6; durable a/0"},
+	{"a start after a kill serves a topic of which the name is not durable",
+		"create a 1 retention.ms=-1 !kill:25; publish a/0 2"},
+	{"a start after a kill goes on in a journal file of which the name is not durable",
+		"create a 1 retention.ms=-1; publish a/0 1 !kill:12; publish a/0 1"},
+	{"a topic that could not be deleted is opened anew, and its epoch not kept",
+		"create a 1 durability=os retention.ms=-1; fail rename topics; delete a; publish a/0 3"},
+	{"a partition of which the checkpoint of a clean stop knows nothing",
+		"create a 1 durability=interval retention.ms=-1; fail truncate json; grow a 1; reopen; publish a/1 2"},
+	{"a deletion fails at the sync of its name, and the topic comes back without its records",
+		"create b 1 retention.ms=-1; idle 1; publish b/0 3; fail syncdir topics; delete b"},
+	{"a segment that went with retention comes back, and is called damaged",
+		"create a 2 segment.bytes=600 retention.ms=-1; crowd a 12; alter a retention.ms=0; roll 2; idle 2; reopen"},
 }
 
 // Programs that broke a promise once do not break it again.
 func TestKnown(t *testing.T) {
-	times := 4
+	times := 40
 	if testing.Short() || raceDetector {
 		times = 1
 	}
