@@ -48,7 +48,7 @@ var known = []struct{ name, program string }{
 
 // Programs that broke a promise once do not break it again.
 func TestKnown(t *testing.T) {
-	times := 40
+	times := 4
 	if testing.Short() || raceDetector {
 		times = 1
 	}
