@@ -71,8 +71,12 @@ mutants: ## break the engine on purpose, one protection at a time: each break mu
 	$(GO) run ./fuzz/mutants
 
 .PHONY: crash
-crash: ## crash random programs at CRASHPOINTS (a million) calls, and verify what each leaves (half an hour)
+crash: ## crash random programs at CRASHPOINTS (a million) calls, and verify what each leaves (quarter of an hour)
 	$(GO) test -count=1 -timeout 0 -run TestCampaign ./fuzz/crash -v -crash.points=$(CRASHPOINTS) -crash.seed=$(SEED)
+
+.PHONY: corrupt
+corrupt: ## damage a small data directory in every way, one at a time (most of an hour; CORRUPT="-n 20000" is a sample)
+	$(GO) run ./fuzz/corrupt $(CORRUPT)
 
 .PHONY: interop
 interop: ## Apache Kafka reads our files, we read its (needs a JDK and Maven)
