@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"math/bits"
 
 	"github.com/varvelog/varve/record"
 )
@@ -15,8 +16,11 @@ func (st *State) Owns(file io.ReaderAt, size record.Pos) (bool, error) {
 	owned := true
 	w := st.search(file, 0, size, func(b *record.Batch, at record.Pos) {
 		if at == 0 {
-			owned = b.MaxTimestamp == st.FirstTimestamp && b.LeaderEpoch == st.FirstEpoch &&
-				(b.BaseOffset == st.Base || !st.Dense)
+			wrong := bits.OnesCount32(uint32(b.LeaderEpoch ^ st.FirstEpoch))
+			if st.Dense {
+				wrong += bits.OnesCount64(uint64(b.BaseOffset ^ st.Base))
+			}
+			owned = b.MaxTimestamp == st.FirstTimestamp && wrong <= 1 // no checksum covers these
 		} else {
 			owned = b.BaseOffset >= st.Base && b.NextOffset() <= st.Next &&
 				b.LeaderEpoch >= st.FirstEpoch && b.LeaderEpoch <= st.LastEpoch
