@@ -5,6 +5,7 @@ const (
 	part      = root + "/partition"
 	journal   = root + "/wal"
 	crashes   = "Survives|RecoveryMayBeCut|Kill|Journal|Unfinished|FlipsBehind|Trim"
+	campaign  = root + "/fuzz/crash"
 	crashPart = "Crash|Kill|Cut|Sync|Torn|Recovery|Visible|Readers"
 )
 
@@ -38,7 +39,7 @@ var mutants = []mutant{
 	{"full journal is fatal", "journal.go",
 		"		if errors.Is(err, wal.ErrFull) {\n			for", "		if false {\n			for", root, crashes},
 	{"clean mark of any start is believed", "checkpoint.go",
-		"err == nil && ok && mark.Starts == c.starts", "err == nil && ok", root, "Derived|Clean|" + crashes},
+		"err != nil || !ok || mark.Starts != starts", "err != nil || !ok", root, "Derived|Clean|" + crashes},
 	{"journal: no sync", "wal/journal.go",
 		"	if err := c.f.Sync(); err != nil {\n		return fmt.Errorf(\"sync: %w\", err)\n	}\n", "", journal, "."},
 	{"journal: a new file that is not synced", "wal/file.go",
@@ -66,13 +67,27 @@ var mutants = []mutant{
 	{"a trim is seen before it is durable", "partition/trim.go",
 		"	if err := l.meta.save(l, body); err != nil {\n		return fmt.Errorf(\"move the log start", "	raise(&l.start, int64(to))\n	if err := l.meta.save(l, body); err != nil {\n		return fmt.Errorf(\"move the log start", part, "."},
 	{"offsets are given out again after a trim", "partition/open.go",
-		"	end := max(l.Start(), o.durable)\n", "	end := o.durable\n", part, "."},
+		"	end := max(l.Start(), o.given)\n", "	end := o.given\n", part, "."},
 	{"the epoch does not rise", "partition/open.go",
 		"		l.epoch++ ", "		_ = l.epoch ", part, "."},
 	{"damage is cut like a torn end", "partition/torn.go",
-		"	if at < o.durable || ", "	if ", part, "."},
+		"	if at < o.durable {\n		return true\n	}\n", "", part, "."},
 	{"a failed write is not cut back", "segment/append.go",
-		"		if terr := h.file.Truncate(start); terr != nil {", "		if terr := error(nil); terr != nil {", part, "."},
+		"	if err := h.file.Truncate(end); err != nil {\n		return err\n	}\n	s.sync", "	s.sync", part, "."},
+	{"a failed write is cut back and may return", "segment/append.go",
+		"	return h.file.Sync()\n}\n\n// makeRoom", "	return nil\n}\n\n// makeRoom", campaign, "Known"},
+	{"a topic is served before its name is durable", "topics.go",
+		"		err = e.fs.SyncDir(topicsName)\n	}\n	if err != nil {", "		err = nil\n	}\n	if err != nil {", campaign, "Known"},
+	{"a journal file is written before its name is durable", "replay.go",
+		"	if err := e.fs.SyncDir(journalDir); err != nil {", "	if err := error(nil); err != nil {", campaign, "Known"},
+	{"a topic that may return loses its journal", "topics.go",
+		"		e.mayReturn = true\n", "		e.mayReturn = false\n", campaign, "Known"},
+	{"whose files they are is asked without the mark", "engine.go",
+		"refused: e.claim(left)}", "refused: e.claim(partition.Left{})}", root, "TakingOver"},
+	{"a checkpoint of other files is believed", "partition/open.go",
+		"o.cp != nil && o.cp.Taken == body.Taken", "o.cp != nil", root, "TakingOver"},
+	{"no space is kept before a write", "segment/append.go",
+		"	if need <= s.room {\n", "	if need > 0 {\n", root, "Reserve"},
 	{"reads do not check", "segment/scan.go",
 		"			if err := b.Verify(); err != nil {", "			if err := error(nil); err != nil {", part, "."},
 }
