@@ -36,8 +36,9 @@ type checkpointFile struct {
 
 // load reads the checkpoint and the mark of a clean stop. The mark counts if it
 // belongs to the last of so many starts, and the checkpoint with it if the mark names
-// it.
-func (c *checkpointFile) load(fsys vfs.FS, log *slog.Logger, starts uint64) (left partition.Left) {
+// it. A checkpoint that cannot be read costs time; a mark that cannot be read is an
+// error, for without it files that were put into a log would be taken for torn.
+func (c *checkpointFile) load(fsys vfs.FS, log *slog.Logger, starts uint64) (left partition.Left, err error) {
 	c.starts = starts + 1
 	data, err := vfs.ReadFile(fsys, checkpointName, maxCheckpoint)
 	if err == nil {
@@ -50,17 +51,25 @@ func (c *checkpointFile) load(fsys vfs.FS, log *slog.Logger, starts uint64) (lef
 		log.Warn("checkpoint is of no use, reading the logs instead", "path", fsys.Path(checkpointName), "err", err)
 	}
 	data, err = vfs.ReadFile(fsys, cleanName, maxCheckpoint)
+	if errors.Is(err, fs.ErrNotExist) {
+		return left, nil
+	}
+	if err != nil {
+		return left, err
+	}
 	mark, ok := checkpoint.DecodeMark(data)
-	if err != nil || !ok || mark.Starts != starts {
-		return left
+	if !ok || mark.Starts != starts {
+		return left, nil
 	}
 	if left.Stop = partition.Stopped; mark.Generation == c.Generation && c.Logs != nil {
 		left.Stop = partition.Clean
 	}
-	if info, err := fsys.Stat(cleanName); err == nil {
-		left.Marked = vfs.Changed(info)
+	info, err := fsys.Stat(cleanName)
+	if err != nil {
+		return left, err
 	}
-	return left
+	left.Marked = vfs.Changed(info)
+	return left, nil
 }
 
 // unmark takes the mark of a clean stop away.

@@ -160,7 +160,10 @@ func (e *Engine) openLocked() error {
 	if err := e.nameStrays(".", inRoot); err != nil {
 		return err
 	}
-	left := e.checkpoint.load(e.fs, e.log, starts)
+	left, err := e.checkpoint.load(e.fs, e.log, starts)
+	if err != nil {
+		return err
+	}
 	e.cache, err = newBatchCache(e.opt.CacheBytes)
 	if err != nil {
 		return err

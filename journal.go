@@ -3,6 +3,7 @@ package varve
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"sync"
 	"time"
@@ -289,8 +290,8 @@ func (j *journal) pressed() bool { return j.wal.Bytes() > j.limit }
 
 // makeJournalDir makes sure that there is a directory for the journal.
 func makeJournalDir(fsys vfs.FS) error {
-	if _, err := fsys.Stat(journalDir); err == nil {
-		return nil
+	if _, err := fsys.Stat(journalDir); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	if err := fsys.Mkdir(journalDir); err != nil {
 		return err
