@@ -184,8 +184,9 @@ func (p *Publisher) PublishAll(ctx context.Context, recs []Record) ([]Place, err
 // of the context, and nothing was taken.
 //
 // done, unless nil, is called once, from a goroutine of the engine or from this
-// one before it returns; it must not block. The record's bytes must not change
-// until then. What cannot be published, a record that is too large for instance,
+// one before it returns; it must not block. It may be the goroutine of another
+// publish: where done panics, that is whose panic it is, and should it recover,
+// everybody else is served as before. The record's bytes must not change until then. What cannot be published, a record that is too large for instance,
 // is told to done and to Flush alike.
 func (p *Publisher) PublishAsync(ctx context.Context, rec Record, done func(Place, error)) error {
 	part, err := p.choose(&rec)
@@ -199,10 +200,10 @@ func (p *Publisher) PublishAsync(ctx context.Context, rec Record, done func(Plac
 	r := p.topic.engine.requests.get()
 	r.one[0] = rec
 	r.told = func(off Offset, err error) {
+		defer p.release(bytes, err) // also when done panics
 		if done != nil {
 			done(Place{part.index, off}, err)
 		}
-		p.release(bytes, err)
 	}
 	part.sendAsync(r, publishing{codec: p.codec, ack: p.opt.Ack, expect: -1})
 	return nil

@@ -18,10 +18,13 @@ type ack struct {
 	done *Append
 }
 
-// wait adds a request. Only the appender calls it, so offsets rise.
-func (w *acks) wait(a *Append, end record.Offset) {
+// wait adds requests. Only the appender calls it, so offsets rise.
+func (w *acks) wait(list []ack) {
+	if len(list) == 0 {
+		return
+	}
 	w.mu.Lock()
-	w.list = append(w.list, ack{end, a})
+	w.list = append(w.list, list...)
 	w.mu.Unlock()
 }
 
@@ -32,14 +35,15 @@ func (w *acks) reached(end record.Offset) {
 	for n < len(w.list) && w.list[n].end <= end {
 		n++
 	}
-	done := append([]ack(nil), w.list[:n]...)
+	done := make([]*Append, n)
+	for i := range done {
+		done[i] = w.list[i].done
+	}
 	rest := copy(w.list, w.list[n:])
 	clear(w.list[rest:])
 	w.list = w.list[:rest]
 	w.mu.Unlock()
-	for _, d := range done {
-		d.done.Done(d.done)
-	}
+	tell(done)
 }
 
 // fail tells all of them that they may be lost, or not.
@@ -48,7 +52,9 @@ func (w *acks) fail(err error) {
 	list := w.list
 	w.list = nil
 	w.mu.Unlock()
-	for _, d := range list {
-		d.done.finish(&MaybeStoredError{err})
+	done := make([]*Append, len(list))
+	for i, d := range list {
+		done[i], d.done.Err = d.done, &MaybeStoredError{err}
 	}
+	tell(done)
 }

@@ -40,8 +40,9 @@ type Append struct {
 	Time int64
 	Err  error
 
-	count int32 // offsets it takes
-	state atomic.Int32
+	count   int32 // offsets it takes
+	settled bool  // the appender knows what becomes of it
+	state   atomic.Int32
 }
 
 // States of a request. The appender owns the records only while encoding.
@@ -71,6 +72,20 @@ func (a *Append) finish(err error) {
 	a.Done(a)
 }
 
+// tell calls Done of each. One that panics, which is for whoever called tell, keeps no
+// other from being told.
+func tell(list []*Append) {
+	i := 0
+	defer func() {
+		if i < len(list) {
+			tell(list[i+1:])
+		}
+	}()
+	for ; i < len(list); i++ {
+		list[i].Done(list[i])
+	}
+}
+
 // Append queues a request and, if nobody is at work on the queue, works on it in
 // this goroutine before it returns: its own request and those of others.
 func (l *Log) Append(a *Append) {
@@ -95,6 +110,7 @@ const drainRounds = 8
 // nothing: nobody may be left to see to it.
 func (l *Log) enqueue(a *Append) bool {
 	a.state.Store(stateQueued)
+	a.settled = false
 	l.queueMu.Lock()
 	if l.closed.Load() {
 		l.queueMu.Unlock()
@@ -114,7 +130,15 @@ func (l *Log) enqueue(a *Append) bool {
 // leads to calls it.
 func (l *Log) Drain() { l.drain(drainRounds) }
 
+// drain hands the queue over to a goroutine of the engine after some rounds; and when a
+// callback panics, as that of another publisher may: this one may recover.
 func (l *Log) drain(rounds int) {
+	empty := false
+	defer func() {
+		if !empty {
+			l.env.Runner.Drain(l)
+		}
+	}()
 	var spare []*Append
 	for range rounds {
 		l.queueMu.Lock()
@@ -123,6 +147,7 @@ func (l *Log) drain(rounds int) {
 			l.draining = false
 			l.idle.Broadcast()
 			l.queueMu.Unlock()
+			empty = true
 			return
 		}
 		l.queue = spare
@@ -131,5 +156,4 @@ func (l *Log) drain(rounds int) {
 		clear(batch)
 		spare = batch[:0]
 	}
-	l.env.Runner.Drain(l)
 }

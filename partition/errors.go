@@ -15,6 +15,10 @@ var ErrClosed = errors.New("closed")
 // appends are taken again after the engine was closed and opened.
 var ErrReadOnly = errors.New("read-only until the engine is opened again")
 
+// ErrPanicked is returned by an append, its own or another's, during which the Clock,
+// the Logger or a Done panicked. The panic itself goes to whose goroutine it is.
+var ErrPanicked = errors.New("a callback panicked")
+
 // OutOfRangeError says that an offset is not there: below the log start, because
 // retention or a trim has taken it, or above the published end.
 type OutOfRangeError struct {

@@ -182,10 +182,10 @@ func (l *Log) Failed() error {
 // of the journal, because locks may be held here.
 func (l *Log) fail(cause error) {
 	err := fmt.Errorf("%s: %w: %w", l.name, ErrReadOnly, cause)
+	defer l.env.Journal.Commit(l) // also when the Logger panics
 	if l.failed.CompareAndSwap(nil, &err) {
 		l.log.Error("partition is read-only until the engine is opened again", "partition", l.name, "err", cause)
 	}
-	l.env.Journal.Commit(l)
 }
 
 // noteFailure makes the log read-only if the segment is.

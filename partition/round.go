@@ -58,9 +58,7 @@ func (l *Log) beginLocked() (*Round, error) {
 		err = ErrClosed
 	}
 	if err != nil {
-		l.endLocked()
-		l.acks.fail(err)
-		l.durables.wake()
+		l.giveUpLocked(err)
 		return nil, err
 	}
 	r := &Round{l: l}
@@ -115,10 +113,8 @@ func (r *Round) Sync() error {
 func (r *Round) End(err error) {
 	l := r.l
 	if err != nil {
+		defer func() { l.giveUpLocked(l.Failed()) }() // also when the Logger panics
 		l.fail(err)
-		l.endLocked()
-		l.acks.fail(l.Failed())
-		l.durables.wake()
 		return
 	}
 	for i, s := range r.segments {
@@ -130,8 +126,15 @@ func (r *Round) End(err error) {
 	l.publish(r.Next)
 	l.stats.syncRounds.Add(1)
 	l.endLocked()
-	l.acks.reached(r.Next)
 	l.durables.wake()
+	l.acks.reached(r.Next) // last: it calls others
+}
+
+// giveUpLocked ends a round that could not be done, or not begun, and tells who waits.
+func (l *Log) giveUpLocked(err error) {
+	l.endLocked()
+	l.durables.wake()
+	l.acks.fail(err)
 }
 
 // endLocked unlocks syncMu, and asks for the round that could not begin meanwhile.

@@ -43,8 +43,8 @@ func (l *Log) moveStart(to record.Offset) error {
 	}
 	raise(&l.start, int64(to))
 	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
 	l.trimEpochsLocked(to)
-	l.appendMu.Unlock()
 	return nil
 }
 

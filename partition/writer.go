@@ -31,8 +31,9 @@ type writer struct {
 	wrote   []*Append       // requests in parts
 	bufs    [][]byte
 
-	done   []*Append // requests to be told once appendMu is free
-	commit bool      // bytes wait for the journal
+	done    []*Append // requests to be told once appendMu is free
+	waiting []ack     // requests to be told once they are durable
+	commit  bool      // bytes wait for the journal
 }
 
 // part is a piece of a write: arena[start:end], then raw.
@@ -44,26 +45,67 @@ type part struct {
 var writers = sync.Pool{New: func() any { return new(writer) }}
 
 // write appends the requests in order. On return each is done, or waits for its
-// bytes to become durable.
+// bytes to become durable; also when it does not return, because the Clock, the Logger
+// or a Done panics. That is for whoever called it, and perhaps recovers; the writer is
+// not used again.
 func (l *Log) write(reqs []*Append) {
 	w := writers.Get().(*writer)
+	w.l = l
+	whole := false
+	defer func() {
+		if !whole {
+			w.handOver()
+		}
+	}()
+	w.run(reqs)
+	whole = true
+	w.handOver()
+	w.release()
+}
+
+// run does what appendMu is held for. No request is told or freed before it ends: until
+// then all of them can be looked at.
+func (w *writer) run(reqs []*Append) {
+	l, whole := w.l, false
 	l.appendMu.Lock()
-	w.l, w.cfg, w.seg, w.next, w.now = l, l.Config(), l.active, l.LogEnd(), l.tickLocked()
+	defer func() {
+		if !whole {
+			w.giveUp(reqs)
+		}
+		l.acks.wait(w.waiting)
+		l.appendMu.Unlock()
+	}()
+	w.cfg, w.seg, w.next, w.now = l.Config(), l.active, l.LogEnd(), l.tickLocked()
 	w.latest = segment.NoMaxTimestamp
 	for _, a := range reqs {
 		w.take(a)
 	}
 	w.closeBatch()
 	w.flush()
-	l.appendMu.Unlock()
+	whole = true
+}
 
+// giveUp refuses the requests of which nobody knows what becomes of them, and those that
+// were not begun with.
+func (w *writer) giveUp(reqs []*Append) {
+	for _, a := range reqs {
+		switch {
+		case a.settled:
+		case a.state.CompareAndSwap(stateQueued, stateEncoded):
+			w.refuse(a, ErrPanicked)
+		case a.state.Load() != stateCancelled:
+			a.state.Store(stateEncoded) // its records are not looked at any more
+			w.refuse(a, &MaybeStoredError{ErrPanicked})
+		}
+	}
+}
+
+// handOver lets go of the requests.
+func (w *writer) handOver() {
 	if w.commit {
-		l.env.Journal.Commit(l)
+		w.l.env.Journal.Commit(w.l)
 	}
-	for _, a := range w.done {
-		a.Done(a)
-	}
-	w.release()
+	tell(w.done)
 }
 
 // take adds a request to what is to be written, unless it is cancelled. Whatever
@@ -87,7 +129,7 @@ func (w *writer) take(a *Append) {
 }
 
 func (w *writer) refuse(a *Append, err error) {
-	a.Err = err
+	a.Err, a.settled = err, true
 	w.done = append(w.done, a)
 }
 
@@ -96,8 +138,9 @@ func (w *writer) release() {
 		w.arena = nil
 	}
 	clear(w.done)
+	clear(w.waiting)
 	w.l, w.cfg, w.seg, w.err, w.commit = nil, nil, nil, nil, false
-	w.arena, w.done = w.arena[:0], w.done[:0]
+	w.arena, w.done, w.waiting = w.arena[:0], w.done[:0], w.waiting[:0]
 	writers.Put(w)
 }
 
@@ -217,7 +260,6 @@ func (w *writer) appended(end record.Offset) {
 		l.names++
 	}
 	l.stats.appended(w.entries, w.bytes)
-	l.noteEpochLocked(w.entries[0].Base)
 	if level != Fsync {
 		w.seg.Show(w.seg.Size())
 		l.publish(end)
@@ -225,15 +267,17 @@ func (w *writer) appended(end record.Offset) {
 		w.commit = true
 	}
 	for _, a := range w.wrote {
-		ack := a.Ack
-		if ack == LevelDefault {
-			ack = level
+		at := a.Ack
+		if at == LevelDefault {
+			at = level
 		}
-		if ack != Fsync {
+		a.settled = true
+		if at != Fsync {
 			w.done = append(w.done, a)
 			continue
 		}
 		w.commit = true
-		l.acks.wait(a, a.Base+record.Offset(a.count))
+		w.waiting = append(w.waiting, ack{a.Base + record.Offset(a.count), a})
 	}
+	l.noteEpochLocked(w.entries[0].Base) // may log
 }
