@@ -340,7 +340,7 @@ func openBesideAnOpen(t *testing.T, used, meanwhile bool, n int64) bool {
 	if opened := (err == nil) != (a.err == nil); opened == both {
 		t.Errorf("%s: %v, and %v", where, a.err, err)
 	}
-	if doc, _, err := twin.Read(disk, "FORMAT"); err != nil || doc.Generation != wins {
+	if doc, _, err := twin.Read(disk, "FORMAT", twin.Identity{}); err != nil || doc.Generation != wins {
 		t.Errorf("%s: %d starts are counted, there were %d: %v", where, doc.Generation, wins, err)
 	}
 	return true

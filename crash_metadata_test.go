@@ -111,6 +111,75 @@ func TestMetadataSurvivesDamage(t *testing.T) {
 	}
 }
 
+// A document of another topic or partition, put in the place of one of two files, is not
+// taken for a newer one: topic.json says by its name whose it is, partition.json by the
+// seals beside it. Where nothing tells, what it speaks of is refused, and changed in
+// nothing.
+func TestForeignMetadataIsNotBelieved(t *testing.T) {
+	_, disk, _ := filled(t)
+	e, _ := openOn(t, disk.Clone())
+	want := ask(t, e)
+	mustClose(t, e)
+	for _, c := range []struct{ file, from, unsealed string }{
+		{"topics/a/topic.json", "topics/o/topic.json", ""},
+		{"topics/a/topic.json.copy", "topics/o/topic.json", ""},
+		{"topics/a/0/partition.json", "topics/o/1/partition.json", ""},
+		{"topics/a/0/partition.json.copy", "topics/o/1/partition.json", ""},
+		{"topics/o/1/partition.json", "topics/a/0/partition.json", ""},
+		{"topics/o/1/partition.json.copy", "topics/a/0/partition.json", ""},
+		{"topics/o/1/partition.json.copy", "topics/a/0/partition.json", "topics/o/1/seals"},
+	} {
+		t.Run(strings.ReplaceAll(c.file, "/", " ")+" "+path.Base(c.unsealed), func(t *testing.T) {
+			m := disk.Clone()
+			theirs, err := m.ReadFile(c.from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.unsealed != "" {
+				if err := m.Remove(c.unsealed); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ours, _ := m.ReadFile(c.file)
+			if err := m.WriteFile(c.file, theirs); err != nil {
+				t.Fatal(err)
+			}
+			e, logged := openOn(t, m)
+			now, _ := m.ReadFile(c.file)
+			if c.unsealed == "" {
+				if got := ask(t, e); !reflect.DeepEqual(got, want) {
+					t.Error(difference(got, want))
+				}
+				if !bytes.Equal(now, ours) || logged.first("something else") == "" {
+					t.Errorf("it was %s and is %s:\n%s", ours, now, logged.buf.String())
+				}
+				mustClose(t, e)
+				return
+			}
+			topic, err := e.Topic("o")
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, _ := topic.Partition(1)
+			if p.Err() == nil || !strings.Contains(p.Err().Error(), "different things") || logged.first("level=ERROR") == "" {
+				t.Errorf("it says %v", p.Err())
+			}
+			mustClose(t, e)
+			if now, _ := m.ReadFile(c.file); !bytes.Equal(now, theirs) {
+				t.Error("it was written over")
+			}
+			if err := m.WriteFile(c.file, ours); err != nil {
+				t.Fatal(err)
+			}
+			e, _ = openOn(t, m)
+			if got := ask(t, e); !reflect.DeepEqual(got, want) {
+				t.Errorf("brought back: %s", difference(got, want))
+			}
+			mustClose(t, e)
+		})
+	}
+}
+
 // Damage to both copies is not guessed about: what they speak of refuses to serve
 // and says why, everything else serves, no file of data is touched, and one copy
 // brought back brings all of it back.

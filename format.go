@@ -23,7 +23,7 @@ type formatBody struct {
 // is empty and has still to be made one of varve's. mended says what is wrong with
 // one of its two files.
 func (e *Engine) checkFormat() (starts uint64, mended string, err error) {
-	doc, _, err := twin.Read(e.fs, formatName)
+	doc, _, err := twin.Read(e.fs, formatName, twin.Identity{})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return 0, "", e.checkEmpty()

@@ -204,6 +204,24 @@ func saveTopic(e *Engine, dir string, body topicBody, generation uint64) error {
 	return twin.Save(e.fs, dir+"/"+topicFile, generation, data)
 }
 
+// topicIdentity tells documents of topics apart by their ids. The one in whose
+// directory they lie has its name.
+func topicIdentity(name string) twin.Identity {
+	decode := func(data json.RawMessage) (body topicBody) {
+		json.Unmarshal(data, &body) // what is no topic has no id
+		return body
+	}
+	return twin.Identity{
+		ID: func(data json.RawMessage) string {
+			if id := decode(data).ID; id != uuid.Nil {
+				return id.String()
+			}
+			return ""
+		},
+		Own: func(data json.RawMessage) bool { return decode(data).Name == name },
+	}
+}
+
 func topicDir(name string) string { return topicsName + "/" + name }
 
 // DeleteTopic deletes a topic and its records. Publishes under way and readers
@@ -333,7 +351,7 @@ func (e *Engine) loadAll(names []string, clean bool) {
 // loadTopic reads what is kept of a topic. Its partitions are not opened yet.
 func (e *Engine) loadTopic(name string) (*Topic, error) {
 	file := topicDir(name) + "/" + topicFile
-	doc, err := twin.Load(e.fs, file)
+	doc, err := twin.Load(e.fs, file, topicIdentity(name))
 	if err != nil {
 		return nil, fmt.Errorf("%w: its partitions are untouched; bring back one of the two files", err)
 	}

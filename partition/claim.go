@@ -60,7 +60,7 @@ func (l *Log) claim(bases []record.Offset, cp *Checkpoint, left Left, damaged bo
 		body.Durable = everything
 		return l.meta.save(l, body)
 	}
-	c := comparison{fs: l.env.FS, dir: l.dir, bases: bases, st: &cp.Active, marked: left.Marked, id: l.meta.body.ID}
+	c := comparison{fs: l.env.FS, dir: l.dir, bases: bases, st: &cp.Active, marked: left.Marked, id: l.meta.body.ID, taken: l.meta.body.Taken}
 	found, err := c.run()
 	if err == nil && found == rubbish {
 		err = l.cutRubbish(&cp.Active)
@@ -93,7 +93,10 @@ func (l *Log) takeOver(bases []record.Offset, cp *Checkpoint) error {
 			body.Taken = cp.Taken
 		}
 	}
-	body.ID, body.Sparse, body.Durable = newID(), true, everything
+	if body.ID == "" {
+		body.ID = newID()
+	}
+	body.Sparse, body.Durable = true, everything
 	body.Taken++
 	l.log.Warn("taking over the files of a partition as they are", "partition", l.name,
 		"dir", l.env.FS.Path(l.dir), "log start", body.LogStart, "why", why)

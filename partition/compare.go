@@ -38,6 +38,7 @@ type comparison struct {
 	st     *segment.State // the active segment, as it was left
 	marked time.Time
 	id     string // of the log, "" where that is not known
+	taken  uint8  // how often it was taken over
 }
 
 func (c *comparison) run() (remains, error) {
@@ -77,7 +78,7 @@ func (c *comparison) anyPut() (bool, error) {
 
 // seals are those of the log; of one of which the id is lost, those that are there.
 func (c *comparison) seals() (map[record.Offset]segment.Seal, error) {
-	f := sealFile{fs: c.fs, name: path.Join(c.dir, sealsName), id: c.id}
+	f := sealFile{fs: c.fs, name: path.Join(c.dir, sealsName), id: c.id, taken: c.taken}
 	if c.id != "" {
 		seals, _, err := f.read()
 		return seals, err

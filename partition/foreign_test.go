@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/varvelog/varve/internal/vfs"
@@ -218,6 +219,96 @@ func TestSealsOfAnotherLogAreNotBelieved(t *testing.T) {
 		again.verify()
 		if again.log.End() != 25 {
 			t.Errorf("%s: the end is %d after a second start", name, again.log.End())
+		}
+	}
+}
+
+// Seals of the files that were there before others were taken over are not believed,
+// though the log has kept its id: no segment of theirs is missing.
+func TestSealsOfBeforeATakeOverAreNotBelieved(t *testing.T) {
+	r := newRig(t, small(partition.Fsync))
+	for range 14 {
+		r.publish(1)
+	}
+	cp, err := r.log.Close()
+	check(t, err)
+	put := copied(t, map[record.Offset][]record.Offset{100: {103, 109}, 130: {141}})
+	for _, name := range put.Files() {
+		data, err := put.ReadFile(name)
+		check(t, errors.Join(err, r.disk.WriteFile(name, data)))
+	}
+	for _, name := range r.disk.Files() {
+		if strings.HasSuffix(name, ".log") && !slices.Contains(put.Files(), name) {
+			check(t, r.disk.Remove(name))
+		}
+	}
+	left := &rig{t: t, disk: r.disk, cfg: r.cfg, now: r.now, eager: true}
+	left.wrote = map[record.Offset]string{}
+	left.open(&cp, true)
+	for range 2 {
+		if entries, err := read(left.log, 0); err != nil || len(entries) != 3 {
+			t.Errorf("%d of 3 are there: %v\n%s", len(entries), err, left.logged.String())
+		}
+		if said := left.logged.with("segment is missing"); len(said) > 0 {
+			t.Error(said)
+		}
+		left.open(nil, false)
+	}
+}
+
+// A document of another log in one of the two files is not believed, and the log's own
+// is not written over, whatever the generations: the head of the seals says which is
+// which, and where there are none nothing does.
+func TestMetadataOfAnotherLogIsNotBelieved(t *testing.T) {
+	other := newRig(t, small(partition.Fsync))
+	for range 20 {
+		other.publish(1)
+	}
+	for before := record.Offset(3); before < 9; before++ {
+		other.trim(before)
+	}
+	theirs, err := other.disk.ReadFile(dir + "/partition.json")
+	check(t, err)
+	for _, file := range []string{dir + "/partition.json", dir + "/partition.json.copy"} {
+		for _, sealed := range []bool{true, false} {
+			r := newRig(t, small(partition.Fsync))
+			for range 14 {
+				r.publish(1)
+			}
+			r.trim(1)
+			if !sealed {
+				check(t, r.disk.Remove(dir+"/seals"))
+			}
+			ours, err := r.disk.ReadFile(file)
+			check(t, err)
+			m := r.disk.Clone()
+			check(t, m.WriteFile(file, theirs))
+			left := &rig{book: r.book, t: t, disk: m, cfg: r.cfg, now: r.now, eager: true}
+			in, err := partition.Inspect(m, dir, nil, partition.Left{})
+			check(t, err)
+			if len(in.Metadata) != 1 || sealed && in.Start != 1 {
+				t.Errorf("%s, sealed %t: inspected, it begins at %d: %v", file, sealed, in.Start, in.Metadata)
+			}
+			err = left.tryOpen(nil, false)
+			if !sealed {
+				if err == nil || !strings.Contains(err.Error(), "partition.json and its copy are of different things") {
+					t.Errorf("%s: %v", file, err)
+				}
+				if now, _ := m.ReadFile(file); !bytes.Equal(now, theirs) {
+					t.Errorf("%s was changed", file)
+				}
+				check(t, m.WriteFile(file, ours))
+				check(t, left.tryOpen(nil, false))
+			}
+			if err != nil && sealed {
+				t.Fatalf("%s: %v", file, err)
+			}
+			if now, _ := m.ReadFile(file); !bytes.Equal(now, ours) {
+				t.Errorf("%s, sealed %t: it is not what it was:\n%s%s", file, sealed, now, ours)
+			}
+			if entries, err := read(left.log, 1); err != nil || len(entries) != 13 {
+				t.Errorf("%s, sealed %t: %d of 13 records: %v", file, sealed, len(entries), err)
+			}
 		}
 	}
 }

@@ -66,10 +66,10 @@ func Inspect(fsys vfs.FS, dir string, cp *Checkpoint, left Left) (Inspection, er
 		in.flawed(MetadataName, "is missing, and so is its copy")
 	}
 	if cp != nil && left.Stop == Clean {
-		c := comparison{fs: fsys, dir: dir, bases: in.Bases, st: &cp.Active, marked: left.Marked, id: body.ID}
+		c := comparison{fs: fsys, dir: dir, bases: in.Bases, st: &cp.Active, marked: left.Marked, id: body.ID, taken: body.Taken}
 		in.claim(&c, cp)
 	}
-	return in, in.seals(fsys, dir, body.ID)
+	return in, in.seals(fsys, dir, &body)
 }
 
 // claim is what Claim would make of the log. A segment that cannot be read is met again
@@ -91,7 +91,7 @@ func (in *Inspection) claim(c *comparison, cp *Checkpoint) {
 // metadata reads the two files of the metadata.
 func (in *Inspection) metadata(fsys vfs.FS, dir string) (body metadataBody) {
 	name := path.Join(dir, MetadataName)
-	doc, stale, err := twin.Read(fsys, name)
+	doc, stale, err := twin.Read(fsys, name, identity(fsys, dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return body // the seals tell whether that is a loss
 	}
@@ -117,12 +117,12 @@ func (in *Inspection) flawed(name, reason string) {
 	in.Metadata = append(in.Metadata, Flaw{Name: name, Reason: reason})
 }
 
-// seals reads the seals of the log with an id.
-func (in *Inspection) seals(fsys vfs.FS, dir, id string) error {
+// seals reads the seals of the log with that metadata.
+func (in *Inspection) seals(fsys vfs.FS, dir string, body *metadataBody) error {
 	if in.taken {
 		return nil
 	}
-	f := sealFile{fs: fsys, name: path.Join(dir, sealsName), id: id}
+	f := sealFile{fs: fsys, name: path.Join(dir, sealsName), id: body.ID, taken: body.Taken}
 	data, err := vfs.ReadFile(fsys, f.name, math.MaxInt64)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

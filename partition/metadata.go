@@ -26,7 +26,7 @@ type metadata struct {
 }
 
 type metadataBody struct {
-	// ID tells the log from every other, so that no derived file of another one is
+	// ID tells the log from every other, for good, so that no file of another one is
 	// taken for its own: 16 random bytes in hexadecimal. Logs of directories of
 	// version 1 have none.
 	ID       string        `json:"id,omitempty"`
@@ -37,7 +37,7 @@ type metadataBody struct {
 	// largest offset there is until that end was found. See Claim.
 	Durable record.Offset `json:"durable,omitempty"`
 	// Taken counts how often the files were taken over from somebody else. A
-	// checkpoint of another count speaks of other files.
+	// checkpoint and seals of another count speak of other files.
 	Taken uint8 `json:"taken,omitempty"`
 }
 
@@ -74,6 +74,19 @@ func newID() string {
 	return hex.EncodeToString(id[:])
 }
 
+// identity tells metadata of different logs apart. Whose the directory is, the head of
+// the file of seals says, where there is one.
+func identity(fsys vfs.FS, dir string) twin.Identity {
+	id := func(data json.RawMessage) string {
+		body, _ := decodeMetadata(data) // of a newer varve's it has what this one knows
+		return body.ID
+	}
+	return twin.Identity{
+		ID:  id,
+		Own: func(data json.RawMessage) bool { return id(data) == sealedID(fsys, dir) },
+	}
+}
+
 // save writes a new state.
 func (m *metadata) save(l *Log, body metadataBody) error {
 	data, err := json.Marshal(body)
@@ -90,7 +103,7 @@ func (m *metadata) save(l *Log, body metadataBody) error {
 
 // readMetadata is load for who must change nothing.
 func readMetadata(fsys vfs.FS, dir string) (metadataBody, error) {
-	doc, _, err := twin.Read(fsys, dir+"/"+MetadataName)
+	doc, _, err := twin.Read(fsys, dir+"/"+MetadataName, identity(fsys, dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return metadataBody{}, nil
 	}
@@ -107,7 +120,7 @@ func readMetadata(fsys vfs.FS, dir string) (metadataBody, error) {
 // load reads the metadata. A directory that was copied from a Kafka broker has none.
 func (m *metadata) load(l *Log) error {
 	name := l.dir + "/" + MetadataName
-	doc, err := twin.Load(l.env.FS, name)
+	doc, err := twin.Load(l.env.FS, name, identity(l.env.FS, l.dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -72,7 +72,7 @@ func (o *opening) run() error {
 	if err := o.loadMetadata(); err != nil {
 		return err
 	}
-	l.seals.id = l.meta.body.ID
+	l.seals.id, l.seals.taken = l.meta.body.ID, l.meta.body.Taken
 	if o.seals, err = l.seals.load(); err != nil {
 		return err
 	}

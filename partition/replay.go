@@ -39,7 +39,7 @@ func NewReplay(fsys vfs.FS, dir string) (*Replay, error) {
 		return nil, err
 	}
 	r.start = body.LogStart
-	seals := sealFile{fs: fsys, name: dir + "/" + sealsName, id: body.ID}
+	seals := sealFile{fs: fsys, name: dir + "/" + sealsName, id: body.ID, taken: body.Taken}
 	r.seals, _, err = seals.read()
 	return r, err
 }

@@ -30,16 +30,18 @@ const sealsName = "seals"
 //	 0   4  CRC-32C of bytes 4 to 79
 //	 4   4  "vslh"
 //	 8  16  id of the log
-//	24  56  0
+//	24   1  how often the log was taken over, see metadataBody
+//	25  55  0
 //
 // A log without an id, see metadataBody, has no head.
 type sealFile struct {
 	fs      vfs.FS
 	name    string
 	id      string // of the log, "" for none
+	taken   uint8  // how often it was taken over
 	places  int    // in the file, of the head and of seals that do not check included
 	live    int    // seals of segments that were there when it was last written anew
-	foreign bool   // it is that of another log
+	foreign bool   // it is that of another log, or of the files before they were taken over
 }
 
 const sealHeadMagic = "vslh"
@@ -54,8 +56,28 @@ func (f *sealFile) head() []byte {
 	b := make([]byte, segment.SealSize)
 	copy(b[4:], sealHeadMagic)
 	hex.Decode(b[8:24], []byte(f.id))
+	b[24] = f.taken
 	binary.BigEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
 	return b
+}
+
+// headID is the id in the head of a file, "" where there is no head that checks.
+func headID(data []byte) string {
+	if len(data) < segment.SealSize {
+		return ""
+	}
+	first := data[:segment.SealSize]
+	if string(first[4:8]) != sealHeadMagic || crc32.Checksum(first[4:], castagnoli) != binary.BigEndian.Uint32(first) {
+		return ""
+	}
+	return hex.EncodeToString(first[8:24])
+}
+
+// sealedID is the id of the log that the file of seals in a directory is of, "" where
+// that cannot be told.
+func sealedID(fsys vfs.FS, dir string) string {
+	data, _ := vfs.ReadFile(fsys, dir+"/"+sealsName, math.MaxInt64)
+	return headID(data)
 }
 
 // exists says whether there is such a file.

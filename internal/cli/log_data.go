@@ -49,7 +49,7 @@ func storeAt(dir string) (*store, error) {
 	var format struct {
 		Version int `json:"version"`
 	}
-	starts, f := readTwin(dir, formatName, &format)
+	starts, f := readTwin(dir, formatName, twin.Identity{}, &format)
 	if f != nil {
 		s.notes = append(s.notes, *f)
 	}
@@ -128,7 +128,7 @@ func (t *topicDoc) key(partition int) (k wal.Log, ok bool) {
 // topicAt reads the document of a topic directory.
 func topicAt(dir string) (topicDoc, *fault) {
 	var t topicDoc
-	_, f := readTwin(dir, topicName, &t)
+	_, f := readTwin(dir, topicName, topicIdentity(filepath.Base(dir)), &t)
 	if f == nil && (t.Partitions < 1 || t.Partitions > varve.MaxPartitions) {
 		f = wholeFile(filepath.Join(dir, topicName), fmt.Sprintf("says that there are %d partitions", t.Partitions))
 		t.Partitions = 0
@@ -136,11 +136,23 @@ func topicAt(dir string) (topicDoc, *fault) {
 	return t, f
 }
 
+// topicIdentity tells documents of topics apart, as the engine does.
+func topicIdentity(name string) twin.Identity {
+	decode := func(body json.RawMessage) (t topicDoc) {
+		json.Unmarshal(body, &t) // what is no topic has no id
+		return t
+	}
+	return twin.Identity{
+		ID:  func(body json.RawMessage) string { return decode(body).ID },
+		Own: func(body json.RawMessage) bool { return decode(body).Name == name },
+	}
+}
+
 // readTwin reads a document that is kept twice, and says what is wrong with either
 // file, nil when nothing is.
-func readTwin(dir, name string, into any) (generation uint64, f *fault) {
+func readTwin(dir, name string, of twin.Identity, into any) (generation uint64, f *fault) {
 	fsys, path := vfs.Dir(dir), filepath.Join(dir, name)
-	doc, stale, err := twin.Read(fsys, name)
+	doc, stale, err := twin.Read(fsys, name, of)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, wholeFile(path, "is missing, and so is its copy")
 	}

@@ -126,7 +126,7 @@ func scriptNewer(ts *testscript.TestScript, _ bool, args []string) {
 
 func scriptAlias(ts *testscript.TestScript, _ bool, args []string) {
 	dir := vfs.Dir(ts.MkAbs(args[0]))
-	doc, err := twin.Load(dir, topicName)
+	doc, err := twin.Load(dir, topicName, twin.Identity{})
 	ts.Check(err)
 	var body map[string]any
 	ts.Check(json.Unmarshal(doc.Body, &body))

@@ -20,7 +20,7 @@ func TestDocumentsPageLoads(t *testing.T) {
 		file := []byte(b.text + strings.Repeat(" ", 511-len(b.text)%512) + "\n")
 		fs.WriteFile("doc", file)
 		fs.WriteFile("doc"+twin.CopySuffix, file)
-		doc, err := twin.Load(fs, "doc")
+		doc, err := twin.Load(fs, "doc", twin.Identity{})
 		if err != nil {
 			t.Errorf("docs/format/documents.md:%d: %v", b.line, err)
 		} else if doc.Mended != "" || doc.Generation == 0 {

@@ -16,6 +16,9 @@
 // only after the first is on stable storage, and a file that is not there yet
 // gets its name when it is whole. One goroutine at a time may save a name.
 //
+// A caller that keeps documents of many things says by an [Identity] how to tell them
+// apart: of two files that speak of different things neither is the newer one.
+//
 // It is not for large documents or for frequent changes: each save costs two
 // syncs.
 package twin

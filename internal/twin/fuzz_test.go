@@ -24,11 +24,11 @@ func FuzzLoad(f *testing.F) {
 		m := vfs.NewMem()
 		m.WriteFile("doc", a)
 		m.WriteFile("doc"+twin.CopySuffix, b)
-		d, err := twin.Load(m, "doc")
+		d, err := twin.Load(m, "doc", twin.Identity{})
 		if err != nil {
 			return
 		}
-		again, err := twin.Load(m, "doc")
+		again, err := twin.Load(m, "doc", twin.Identity{})
 		if err != nil || again.Generation != d.Generation || string(again.Body) != string(d.Body) || again.Mended != "" {
 			t.Fatalf("loaded generation %d, then %d (mended %q): %v", d.Generation, again.Generation, again.Mended, err)
 		}

@@ -26,6 +26,21 @@ const sector = 512
 // file can be read as one.
 var ErrDamaged = errors.New("both copies are damaged")
 
+// ErrForeign is returned by Load when the two files speak of different things, and
+// nothing says which is the one that belongs here.
+var ErrForeign = errors.New("are of different things")
+
+// Identity tells documents of different things apart, so that one which was put in the
+// place of another's file is not taken for a newer one. The zero Identity is for a
+// document of which there is one only.
+type Identity struct {
+	// ID is what a body says of whose it is, "" for nothing.
+	ID func(body json.RawMessage) string
+	// Own says whether a body belongs here, by something that is not in the two files.
+	// Nil: nothing tells.
+	Own func(body json.RawMessage) bool
+}
+
 type envelope struct {
 	Generation uint64          `json:"generation"`
 	CRC32C     string          `json:"crc32c"`
@@ -58,8 +73,8 @@ func Save(fsys vfs.FS, name string, generation uint64, body json.RawMessage) err
 
 // Load reads the newest of the two documents that checks. It is fs.ErrNotExist
 // when there is no file of either name.
-func Load(fsys vfs.FS, name string) (Doc, error) {
-	doc, stale, err := Read(fsys, name)
+func Load(fsys vfs.FS, name string, of Identity) (Doc, error) {
+	doc, stale, err := Read(fsys, name, of)
 	if err != nil || stale == "" {
 		return doc, err
 	}
@@ -75,7 +90,7 @@ func Load(fsys vfs.FS, name string) (Doc, error) {
 
 // Read is Load for who must change nothing: it names the file that ought to be
 // written anew, "" when both agree.
-func Read(fsys vfs.FS, name string) (doc Doc, stale string, err error) {
+func Read(fsys vfs.FS, name string, of Identity) (doc Doc, stale string, err error) {
 	a, aerr := read(fsys, name)
 	b, berr := read(fsys, name+CopySuffix)
 	switch {
@@ -93,6 +108,8 @@ func Read(fsys vfs.FS, name string) (doc Doc, stale string, err error) {
 	case berr != nil:
 		a.Mended = fmt.Sprintf("%s: %v", fsys.Path(name+CopySuffix), berr)
 		return a, name + CopySuffix, nil
+	case of.differ(a, b):
+		return of.choose(fsys, name, a, b)
 	case a.Generation < b.Generation:
 		b.Mended = fmt.Sprintf("%s: is generation %d, its copy %d", fsys.Path(name), a.Generation, b.Generation)
 		return b, name, nil
@@ -104,6 +121,34 @@ func Read(fsys vfs.FS, name string) (doc Doc, stale string, err error) {
 		return a, name + CopySuffix, nil
 	}
 	return a, "", nil
+}
+
+// differ says whether two documents are of different things.
+func (of Identity) differ(a, b Doc) bool {
+	if of.ID == nil {
+		return false
+	}
+	x, y := of.ID(a.Body), of.ID(b.Body)
+	return x != "" && y != "" && x != y
+}
+
+// choose is the rest of Read for documents that differ: generations of different things
+// say nothing.
+func (of Identity) choose(fsys vfs.FS, name string, a, b Doc) (doc Doc, stale string, err error) {
+	x, y := of.ID(a.Body), of.ID(b.Body)
+	var first, second bool
+	if of.Own != nil {
+		first, second = of.Own(a.Body), of.Own(b.Body)
+	}
+	if first == second {
+		return Doc{}, "", fmt.Errorf("%s and its copy %w, %s and %s: move away the one that does not belong there",
+			fsys.Path(name), ErrForeign, x, y)
+	}
+	if doc, stale = a, name+CopySuffix; second {
+		doc, stale, x, y = b, name, y, x
+	}
+	doc.Mended = fmt.Sprintf("%s: is that of something else, %s, not %s", fsys.Path(stale), y, x)
+	return doc, stale, nil
 }
 
 // unreadable says that a file may be whole, but cannot be read: not our user's, or
