@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"log/slog"
 
+	"github.com/google/uuid"
+
 	"github.com/varvelog/varve/internal/checkpoint"
 	"github.com/varvelog/varve/internal/vfs"
 	"github.com/varvelog/varve/partition"
@@ -70,6 +72,15 @@ func (c *checkpointFile) load(fsys vfs.FS, log *slog.Logger, starts uint64) (lef
 	}
 	left.Marked = vfs.Changed(info)
 	return left, nil
+}
+
+// partitions is of each topic how many partitions the checkpoint knows.
+func (c *checkpointFile) partitions() map[uuid.UUID]int {
+	known := make(map[uuid.UUID]int)
+	for key := range c.Logs {
+		known[key.Topic] = max(known[key.Topic], int(key.Partition)+1)
+	}
+	return known
 }
 
 // unmark takes the mark of a clean stop away.

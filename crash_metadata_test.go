@@ -2,6 +2,7 @@ package varve_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"path"
 	"reflect"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/varvelog/varve"
 	"github.com/varvelog/varve/internal/vfs"
+	"github.com/varvelog/varve/partition"
 )
 
 const copySuffix = ".copy"
@@ -177,6 +179,104 @@ func TestForeignMetadataIsNotBelieved(t *testing.T) {
 			}
 			mustClose(t, e)
 		})
+	}
+}
+
+// Both files of topic.json put back from before partitions were added: the topic is
+// refused while anything tells of them, with its records, its journal and its other
+// files untouched; a newer file brings all of it back.
+func TestOlderTopicDocumentIsNoticed(t *testing.T) {
+	disk := vfs.NewMem()
+	e, _ := openOn(t, disk)
+	mustTopic(t, e, "t")
+	mustClose(t, e)
+	old := disk.Clone()
+	e, _ = openOn(t, disk)
+	topic := mustTopic(t, e, "t")
+	if err := topic.AddPartitions(2); err != nil {
+		t.Fatal(err)
+	}
+	p := partOf(t, topic, 1)
+	if _, err := p.Publish(context.Background(), text("x")); err != nil {
+		t.Fatal(err)
+	}
+	cut := disk.Crash(vfs.CrashOptions{Unsynced: vfs.UnsyncedLost, Names: vfs.NamesLost})
+	killed := disk.Crash(vfs.CrashOptions{Unsynced: vfs.UnsyncedKept, Names: vfs.NamesKept})
+	mustClose(t, e)
+	stopped := disk.Clone()
+	if _, err := cut.Stat("topics/t/1/00000000000000000000.log"); err == nil {
+		t.Fatal("the power cut has left the log file")
+	}
+	unlisted := stopped.Clone() // the checkpoint alone tells
+	if err := unlisted.RemoveAll("topics/t/1"); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		disk *vfs.Mem
+		says string
+	}{
+		"by the checkpoint":               {unlisted, "checkpoint"},
+		"by the checkpoint and its files": {stopped, "checkpoint"},
+		"by its files":                    {killed, "topics/t/1"},
+		"by the journal":                  {cut, "wal"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := c.disk.Clone()
+			newer, err := m.ReadFile("topics/t/topic.json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, file := range []string{"topics/t/topic.json", "topics/t/topic.json.copy"} {
+				data, err := old.ReadFile(file)
+				if err == nil {
+					err = m.WriteFile(file, data)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 {
+				e, logged := openOn(t, m)
+				_, err := e.Topic("t")
+				if err == nil || !strings.Contains(err.Error(), "older than the topic") || !strings.HasSuffix(err.Error(), c.says+": bring back a newer one") {
+					t.Errorf("it says %v", err)
+				}
+				if logged.first("level=ERROR") == "" {
+					t.Errorf("no error is logged:\n%s", logged.buf.String())
+				}
+				mustClose(t, e)
+			}
+			if err := m.WriteFile("topics/t/topic.json", newer); err != nil {
+				t.Fatal(err)
+			}
+			e, _ := openOn(t, m)
+			defer mustClose(t, e)
+			topic, err := e.Topic("t")
+			if err != nil || topic.Partitions() != 2 {
+				t.Fatalf("brought back: %v", err)
+			}
+			if c.disk != unlisted {
+				if end := partOf(t, topic, 1).End(); end != 1 {
+					t.Errorf("brought back, partition 1 ends at %d", end)
+				}
+			}
+		})
+	}
+}
+
+// What an attempt to add partitions has left is no sign of an older document.
+func TestLeftoversOfAddedPartitionsAreNone(t *testing.T) {
+	disk := vfs.NewMem()
+	e, _ := openOn(t, disk)
+	mustTopic(t, e, "t")
+	mustClose(t, e)
+	if err := partition.Create(disk, "topics/t/1"); err != nil {
+		t.Fatal(err)
+	}
+	e, _ = openOn(t, disk)
+	defer mustClose(t, e)
+	if err := mustTopic(t, e, "t").AddPartitions(3); err != nil {
+		t.Error(err)
 	}
 }
 

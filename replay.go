@@ -85,7 +85,10 @@ func (r *replay) log(key wal.Log) *partition.Replay {
 	t := r.topics[uuid.UUID(key.Topic)]
 	var log *partition.Replay
 	var err error
-	if t != nil && int(key.Partition) < t.body.Partitions {
+	if t != nil && int(key.Partition) >= t.body.Partitions {
+		r.e.giveUp(t, r.e.olderDocument(&t.body, int(key.Partition), r.e.fs.Path(journalDir)))
+		delete(r.topics, t.id)
+	} else if t != nil {
 		if log, err = partition.NewReplay(r.e.fs, t.partitionDir(int(key.Partition))); err != nil {
 			r.fail(key, err)
 			return nil

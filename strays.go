@@ -59,7 +59,13 @@ func inTopic(partitions int) func(name string, isDir bool) bool {
 		case topicFile, topicFile + twin.CopySuffix:
 			return !isDir
 		}
-		n, err := strconv.Atoi(name)
-		return isDir && err == nil && n >= 0 && n < partitions && strconv.Itoa(n) == name
+		n, ok := partitionNumber(name)
+		return isDir && ok && n < partitions
 	}
+}
+
+// partitionNumber is the partition of which a directory has the name.
+func partitionNumber(name string) (int, bool) {
+	n, err := strconv.Atoi(name)
+	return n, err == nil && n >= 0 && strconv.Itoa(n) == name
 }

@@ -276,7 +276,7 @@ func (e *Engine) settleDeletionsLocked() error {
 func (e *Engine) takeBack(name string) {
 	e.checkpointMu.Lock()
 	defer e.checkpointMu.Unlock()
-	t, err := e.loadTopic(name)
+	t, err := e.loadTopic(name, e.checkpoint.partitions())
 	if err == nil {
 		t.openPartitions(0, t.body.Partitions, &takeUp{logs: e.checkpoint.Logs})
 	}
@@ -326,8 +326,9 @@ func (e *Engine) loadTopics(clean bool) error {
 // loadAll loads topics, several at a time: that waits for the disk.
 func (e *Engine) loadAll(names []string, clean bool) {
 	ids := make(map[uuid.UUID]string)
+	known := e.checkpoint.partitions()
 	parallel(len(names), func(i int) {
-		t, err := e.loadTopic(names[i])
+		t, err := e.loadTopic(names[i], known)
 		if err == nil && !clean {
 			err = e.fs.SyncDir(topicDir(names[i])) // the names of its partitions
 		}
@@ -348,8 +349,9 @@ func (e *Engine) loadAll(names []string, clean bool) {
 	})
 }
 
-// loadTopic reads what is kept of a topic. Its partitions are not opened yet.
-func (e *Engine) loadTopic(name string) (*Topic, error) {
+// loadTopic reads what is kept of a topic, of which others are known to have had so many
+// partitions. They are not opened yet.
+func (e *Engine) loadTopic(name string, known map[uuid.UUID]int) (*Topic, error) {
 	file := topicDir(name) + "/" + topicFile
 	doc, err := twin.Load(e.fs, file, topicIdentity(name))
 	if err != nil {
@@ -372,8 +374,55 @@ func (e *Engine) loadTopic(name string) (*Topic, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.fs.Path(file), err)
 	}
+	if err := e.checkCount(&body, known[body.ID]); err != nil {
+		return nil, err
+	}
 	if err := e.nameStrays(topicDir(name), inTopic(body.Partitions)); err != nil {
 		return nil, err
 	}
 	return newTopic(e, body, cfg, doc.Generation), nil
+}
+
+// checkCount looks for partitions that the document of a topic does not count, beside
+// the so many that the checkpoint knows.
+func (e *Engine) checkCount(body *topicBody, known int) error {
+	if known > body.Partitions {
+		return e.olderDocument(body, known-1, e.fs.Path(checkpointName))
+	}
+	dir := topicDir(body.Name)
+	entries, err := e.fs.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range entries {
+		n, ok := partitionNumber(f.Name())
+		if !ok || !f.IsDir() || n < body.Partitions {
+			continue
+		}
+		// Without a record it is what an attempt to add it has left, or not ours.
+		switch used, err := partition.Used(e.fs, dir+"/"+f.Name()); {
+		case err != nil:
+			return err
+		case used:
+			return e.olderDocument(body, n, e.fs.Path(dir+"/"+f.Name()))
+		}
+	}
+	return nil
+}
+
+// olderDocument is why a topic is not opened with a document that does not count one of
+// its partitions: that number never falls. Both of its files are older than the topic,
+// and so are its settings.
+func (e *Engine) olderDocument(body *topicBody, n int, where string) error {
+	return fmt.Errorf("%s and its copy are older than the topic: they count %d partitions, and there is partition %d in %s: bring back a newer one",
+		e.fs.Path(topicDir(body.Name)+"/"+topicFile), body.Partitions, n, where)
+}
+
+// giveUp has a topic not opened.
+func (e *Engine) giveUp(t *Topic, err error) {
+	e.mu.Lock()
+	delete(e.topics, t.name)
+	e.broken[t.name] = err
+	e.mu.Unlock()
+	e.log.Error("cannot open a topic", "topic", t.name, "err", err)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/varvelog/varve/internal/twin"
+	"github.com/varvelog/varve/internal/vfs"
 	"github.com/varvelog/varve/record"
 	"github.com/varvelog/varve/segment"
 )
@@ -41,6 +42,18 @@ func (l *Log) listSegments() ([]record.Offset, error) {
 	}
 	l.removeOrphans(indexes, bases) // names of 20 digits are sorted as numbers
 	return bases, nil
+}
+
+// Used says whether a directory is that of a log that something was appended to.
+func Used(fsys vfs.FS, dir string) (bool, error) {
+	entries, err := fsys.ReadDir(dir)
+	made, appended := false, false
+	for _, e := range entries {
+		_, isLog := parseLogName(e.Name())
+		appended = appended || isLog && e.Type().IsRegular()
+		made = made || strings.TrimSuffix(e.Name(), twin.CopySuffix) == MetadataName
+	}
+	return made && appended, err
 }
 
 func isIndex(name string) bool {

@@ -164,6 +164,7 @@ func (f *found) topic(dir string, s *store) (missing []partitionFiles) {
 		f.notes = append(f.notes, *wrong)
 	}
 	f.identity(dir, &doc, s)
+	f.uncounted(dir, &doc, s)
 	for i := range doc.Partitions {
 		path := filepath.Join(dir, strconv.Itoa(i))
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {

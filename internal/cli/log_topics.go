@@ -6,7 +6,10 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 
+	"github.com/varvelog/varve/internal/checkpoint"
+	"github.com/varvelog/varve/internal/vfs"
 	"github.com/varvelog/varve/partition"
 )
 
@@ -75,6 +78,39 @@ func (f *found) identity(dir string, doc *topicDoc, s *store) {
 		if other != name {
 			reason := fmt.Sprintf("has the id of topic %s: one of the two directories is a copy", other)
 			f.notes = append(f.notes, *wholeFile(path, reason))
+		}
+	}
+}
+
+// uncounted notes a partition that the document of a topic does not count, and that the
+// checkpoint knows, or of which there are records: the engine does not open the topic.
+func (f *found) uncounted(dir string, doc *topicDoc, s *store) {
+	key, ok := doc.key(0)
+	if !ok || doc.Partitions == 0 || s == nil {
+		return
+	}
+	older := func(n int, where string) {
+		f.notes = append(f.notes, *wholeFile(filepath.Join(dir, topicName),
+			fmt.Sprintf("is older than the topic: it counts %d partitions, and there is partition %d in %s", doc.Partitions, n, where)))
+	}
+	known := doc.Partitions
+	for log := range s.logs {
+		if log.Topic == key.Topic {
+			known = max(known, int(log.Partition)+1)
+		}
+	}
+	if known > doc.Partitions {
+		older(known-1, filepath.Join(s.dir, checkpoint.Name))
+		return
+	}
+	for _, name := range listNames(dir) {
+		n, err := strconv.Atoi(name)
+		if err != nil || n < doc.Partitions || strconv.Itoa(n) != name {
+			continue
+		}
+		if used, _ := partition.Used(vfs.Dir(dir), name); used {
+			older(n, filepath.Join(dir, name))
+			return
 		}
 	}
 }
