@@ -144,6 +144,9 @@ func (c *cursor) read() (bool, error) {
 	chunk, err := c.p.log.Read(nil, c.most, c.next, &c.at)
 	if err == nil {
 		c.data, c.pos = chunk.Data, chunk.Pos
+		if len(chunk.Data) == 0 {
+			c.next = max(c.next, chunk.Next)
+		}
 		return len(chunk.Data) > 0, nil
 	}
 	var damage *CorruptError

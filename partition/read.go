@@ -23,7 +23,8 @@ func (c *Cursor) Path() string { return c.seg.Path() }
 // Read returns whole batches as stored, each checked: the one that holds from,
 // or the first behind it, and what follows, about most bytes of them and no
 // further than the segment goes. buf is used where the answer fits. At the
-// published end the chunk is empty. It takes no lock when the file is open.
+// published end the chunk is empty, and so it is where only a gap is left in front of
+// it: then Next is behind the gap. It takes no lock when the file is open.
 //
 // Below the log start or above the end it is an *OutOfRangeError; at damage a
 // *segment.CorruptError, whose To is where reading can go on.
@@ -68,6 +69,9 @@ func (l *Log) Check(buf []byte, most int, from record.Offset, c *Cursor) (segmen
 			return chunk, nil
 		}
 		if seg.Next() >= end || !seg.Sealed() {
+			if l.sparse.Load() {
+				return segment.Chunk{Next: end}, nil
+			}
 			return segment.Chunk{}, nil
 		}
 		if !l.sparse.Load() {
