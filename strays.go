@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/varvelog/varve/internal/twin"
+	"github.com/varvelog/varve/partition"
 	"github.com/varvelog/varve/wal"
 )
 
@@ -40,7 +41,7 @@ func inRoot(name string, isDir bool) bool {
 	switch name {
 	case lockName, formatName, formatName + twin.CopySuffix, checkpointName, cleanName:
 		return !isDir
-	case topicsName, journalDir, "lost+found":
+	case topicsName, journalDir, partition.QuarantineName, "lost+found":
 		return isDir
 	}
 	return false

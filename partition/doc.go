@@ -20,6 +20,7 @@
 //	seals                     one [segment.Seal] behind the other, of segments that need no recovery
 //	partition.json, .copy     log start, kept twice (package twin)
 //	leader-epoch-checkpoint   where each leader epoch begins, Kafka's format
+//	00000000000000000000.log.swap                  while damage is set aside, see [Quarantine]
 //
 // # Concurrency
 //

@@ -27,6 +27,8 @@ type Inspection struct {
 	Start  record.Offset
 	Sparse bool
 
+	gap gap
+
 	Checkpoint *Checkpoint // nil, or what the last checkpoint says of these very files
 
 	Seals map[record.Offset]segment.Seal // those that check, by base offset
@@ -109,7 +111,10 @@ func (in *Inspection) metadata(fsys vfs.FS, dir string) (body metadataBody) {
 		}
 		in.flawed(path.Base(stale), reason)
 	}
-	in.Known, in.Start, in.Sparse = true, body.LogStart, body.Sparse
+	if body.Swapping {
+		in.flawed(MetadataName, "says that damage is being set aside: the next start ends it")
+	}
+	in.Known, in.Start, in.Sparse, in.gap = true, body.LogStart, body.Sparse, body.Gap
 	return body
 }
 
@@ -151,6 +156,10 @@ func (in *Inspection) seals(fsys vfs.FS, dir string, body *metadataBody) error {
 	}
 	return nil
 }
+
+// Past is where a log whose last segment ends at an offset goes on: behind a gap that was
+// accepted there, if there is one.
+func (in *Inspection) Past(end record.Offset) record.Offset { return in.gap.past(end) }
 
 // Missing returns the seals of the segments that are not there and ought to be, in
 // order. As for Open a seal is out of date where a file claims offsets of it, or a

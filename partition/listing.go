@@ -14,20 +14,24 @@ import (
 	"github.com/varvelog/varve/segment"
 )
 
-// listSegments finds the log files, and names what does not belong here.
-func (l *Log) listSegments() ([]record.Offset, error) {
+// listSegments finds the log files, and those that may be about to take the place of
+// some, and names what does not belong here.
+func (l *Log) listSegments() (bases, swaps []record.Offset, err error) {
 	entries, err := l.env.FS.ReadDir(l.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		l.log.Error("partition directory is missing, making it anew", "partition", l.name, "dir", l.env.FS.Path(l.dir))
-		return nil, errors.Join(Create(l.env.FS, l.dir), l.env.FS.SyncDir(path.Dir(l.dir)))
+		return nil, nil, errors.Join(Create(l.env.FS, l.dir), l.env.FS.SyncDir(path.Dir(l.dir)))
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var bases []record.Offset
 	var indexes []string
 	for _, e := range entries {
 		base, ok := parseLogName(e.Name())
+		if swap, ok := parseSwapName(e.Name()); ok && e.Type().IsRegular() {
+			swaps = append(swaps, swap)
+			continue
+		}
 		switch {
 		case !e.Type().IsRegular() || !ok && !ours(e.Name()):
 			l.log.Warn("ignoring what does not belong into a partition", "partition", l.name,
@@ -41,7 +45,7 @@ func (l *Log) listSegments() ([]record.Offset, error) {
 		}
 	}
 	l.removeOrphans(indexes, bases) // names of 20 digits are sorted as numbers
-	return bases, nil
+	return bases, swaps, nil
 }
 
 // Used says whether a directory is that of a log that something was appended to.

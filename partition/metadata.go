@@ -36,9 +36,29 @@ type metadataBody struct {
 	// Durable is the end of what is known not to be torn, whatever the files say; the
 	// largest offset there is until that end was found. See Claim.
 	Durable record.Offset `json:"durable,omitempty"`
-	// Taken counts how often the files were taken over from somebody else. A
-	// checkpoint and seals of another count speak of other files.
+	// Taken counts how often the files were taken over from somebody else, or were
+	// written anew by a Quarantine. A checkpoint and seals of another count speak of
+	// other files.
 	Taken uint8 `json:"taken,omitempty"`
+	// Gap is what is known to be missing at an end that the log had, and accepted. A
+	// gap in front of a segment needs no such note where Sparse.
+	Gap gap `json:"gap,omitzero"`
+	// Swapping says that the files of Quarantine are to take the place of segments.
+	Swapping bool `json:"swapping,omitempty"`
+}
+
+// gap is a range of offsets, [From, To).
+type gap struct {
+	From record.Offset `json:"from"`
+	To   record.Offset `json:"to"`
+}
+
+// past is where offsets that end at one go on.
+func (g gap) past(end record.Offset) record.Offset {
+	if end >= g.From && end < g.To {
+		return g.To
+	}
+	return end
 }
 
 func decodeMetadata(data []byte) (metadataBody, error) {

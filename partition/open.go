@@ -66,13 +66,19 @@ type opening struct {
 func (o *opening) run() error {
 	l := o.l
 	var err error
-	if o.bases, err = l.listSegments(); err != nil {
+	var swaps []record.Offset
+	if o.bases, swaps, err = l.listSegments(); err != nil {
 		return err
 	}
 	if err := o.loadMetadata(); err != nil {
 		return err
 	}
 	l.seals.id, l.seals.taken = l.meta.body.ID, l.meta.body.Taken
+	if len(swaps) > 0 || l.meta.body.Swapping {
+		if err := o.swap(swaps); err != nil {
+			return err
+		}
+	}
 	if o.seals, err = l.seals.load(); err != nil {
 		return err
 	}
@@ -296,7 +302,7 @@ func (o *opening) finish() error {
 			return err
 		}
 	}
-	if reached := o.reached(); reached < end {
+	if reached := l.meta.body.Gap.past(o.reached()); reached < end {
 		l.log.Error("offsets are missing", "partition", l.name, "from", reached, "to", end)
 	}
 	if err := o.ensureActive(end); err != nil {
