@@ -12,13 +12,14 @@ func (a *app) logCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "log",
 		Short: "Look into log files: what is in them, and whether it is whole",
-		Long: `Look into log files as they lie on disk, varve's own and Apache Kafka's. These
-commands open no engine and take no lock, so they also work on a copy, a backup or
-a directory that is in use; they change nothing.`,
+		Long: `Look into log files as they lie on disk, varve's own and Apache Kafka's. dump and
+verify open no engine and take no lock, so they also work on a copy, a backup or a
+directory that is in use; they change nothing. quarantine sets damage aside, in a
+data directory that is not in use.`,
 		Example: `  varve log dump --topic orders --partition 0
   varve log verify --all`,
 	}
-	c.AddCommand(a.logDumpCommand(), a.logVerifyCommand())
+	c.AddCommand(a.logDumpCommand(), a.logVerifyCommand(), a.logQuarantineCommand())
 	return asGroup(c)
 }
 

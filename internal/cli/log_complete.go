@@ -182,6 +182,7 @@ func (v *verify) tail(walk *logWalk, p *partitionFiles) error {
 			known, who = journalEnd{a.Base, a.Next}, "checkpoint"
 		}
 	}
+	from = v.kept.Past(from)
 	switch {
 	case !p.whole:
 		return walk.close(0)
