@@ -214,7 +214,11 @@ func (q *Quarantine) commit() error {
 	if q.ended != (gap{}) {
 		body.Gap = q.ended
 	}
-	return l.meta.save(l, body)
+	if err := l.meta.save(l, body); err != nil {
+		return err
+	}
+	l.seals.taken = body.Taken
+	return nil
 }
 
 // writeAnew writes the damaged segments without their damage, beside them.
