@@ -178,11 +178,6 @@ func (e *Engine) openLocked() error {
 		e.cache.close()
 		return err
 	}
-	if left.Stop != partition.Clean || slices.ContainsFunc(e.logs(), (*partition.Log).Recovered) {
-		// The leader epochs that have risen are kept before anybody can publish under
-		// them, and what was recovered need not be read again.
-		e.keepCheckpoint(true)
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	e.stopJanitor, e.janitorDone = cancel, make(chan struct{})
 	go e.janitor(ctx)
@@ -218,7 +213,16 @@ func (e *Engine) openLogs(left partition.Left, starts uint64) error {
 		t.openPartitions(0, t.body.Partitions, up)
 	})
 	if r != nil {
-		err = e.retireJournal(old, r)
+		err = e.carryJournal(old, r)
+	}
+	if err == nil && (r != nil || slices.ContainsFunc(e.logs(), (*partition.Log).Recovered)) {
+		// The leader epochs that have risen are kept before anybody can publish under
+		// them, what was recovered need not be read again, and what is missing of it
+		// stays damage when the journal tells no more.
+		e.keepCheckpoint(true)
+	}
+	if err == nil && r != nil {
+		err = e.journal.wal.Retire(e.journal.floor)
 	}
 	if err != nil {
 		return errors.Join(err, e.closeJournal())

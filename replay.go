@@ -46,7 +46,7 @@ func (r *replay) visit(round wal.Round) error {
 		if log == nil || !r.isNew(round.Number, f.Log) {
 			continue
 		}
-		if !round.Last {
+		if !round.Last || round.Damaged == "" { // a whole one says the same of what is in front of it
 			log.Durable(f.Next)
 		}
 		if f.Kind != wal.Data {
@@ -141,7 +141,7 @@ func (e *Engine) openJournal(clean bool) (*wal.Old, *replay, error) {
 		return nil, nil, fmt.Errorf("replay the journal: %w", err)
 	}
 	r.flush()
-	for _, damaged := range old.Damaged {
+	for _, damaged := range old.Missing(e.checkpoint.Covered()) {
 		e.log.Error("a part of the journal is missing: what it alone had is lost", "err", damaged)
 	}
 	for _, name := range old.Unreadable { // kept for who may know more of it
@@ -155,10 +155,10 @@ func (e *Engine) openJournal(clean bool) (*wal.Old, *replay, error) {
 	return old, r, nil
 }
 
-// retireJournal has nothing of the old journal read again, once the logs are open
-// and have on the disk what it had. What belongs to a topic or a partition that
-// cannot be opened now is carried over.
-func (e *Engine) retireJournal(old *wal.Old, r *replay) error {
+// carryJournal writes what belongs to a topic or a partition that cannot be opened now
+// into new rounds, so that the old ones are not needed any more: the others have on the
+// disk what those had.
+func (e *Engine) carryJournal(old *wal.Old, r *replay) error {
 	lost := e.unopened()
 	if len(lost) > 0 || e.anyBroken() {
 		_, err := wal.Read(e.fs, journalDir, func(round wal.Round) error {
@@ -181,7 +181,7 @@ func (e *Engine) retireJournal(old *wal.Old, r *replay) error {
 			return fmt.Errorf("carry over the journal of what cannot be opened: %w", err)
 		}
 	}
-	return e.journal.wal.Retire(old.Round())
+	return nil
 }
 
 // carry writes frames in rounds of their own.

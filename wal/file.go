@@ -24,6 +24,7 @@ type file struct {
 	pos  int64    // where the next round goes
 	last uint64   // last round in it, 0: none
 	old  bool     // as Read found it
+	lost int64    // bytes that it was cut by; head.size is that of the pages that are left
 }
 
 // create makes a file of zeros that are on the disk, under a durable name.
@@ -75,7 +76,7 @@ func (c *file) begin(head fileHead) error {
 	if err := c.f.Sync(); err != nil {
 		return err
 	}
-	c.head, c.pos, c.last, c.old = head, page, 0, false
+	c.head, c.pos, c.last, c.old, c.lost = head, page, 0, false, 0
 	return nil
 }
 

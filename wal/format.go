@@ -20,7 +20,7 @@ const page = 4096
 //	16  8  number of the file, rising by one
 //	24  8  id, random: it seeds every checksum in the file
 //	32  8  size of the file
-//	40  8  reserved, 0
+//	40  8  rounds up to this one were not needed any more when this life began
 const (
 	fileMagic  = "varvewal"
 	version    = 1
@@ -116,9 +116,10 @@ func sum(id uint64, pos int64, data []byte) uint32 {
 
 // fileHead is a decoded file header.
 type fileHead struct {
-	number uint64
-	id     uint64
-	size   int64
+	number   uint64
+	id       uint64
+	size     int64
+	released uint64
 }
 
 func (h fileHead) encode() []byte {
@@ -129,6 +130,7 @@ func (h fileHead) encode() []byte {
 	be.PutUint64(b[16:], h.number)
 	be.PutUint64(b[24:], h.id)
 	be.PutUint64(b[32:], uint64(h.size))
+	be.PutUint64(b[40:], h.released)
 	be.PutUint32(b[8:], crc32.Checksum(b[12:fileHeader], castagnoli))
 	copy(b[headerCopy:], b[:fileHeader])
 	return b
@@ -160,7 +162,7 @@ func decodeOneHead(b []byte) (fileHead, error) {
 	case be.Uint32(b[12:]) != version:
 		return fileHead{}, &formatError{fmt.Sprintf("has version %d, this varve knows %d", be.Uint32(b[12:]), version)}
 	}
-	h := fileHead{number: be.Uint64(b[16:]), id: be.Uint64(b[24:]), size: int64(be.Uint64(b[32:]))}
+	h := fileHead{number: be.Uint64(b[16:]), id: be.Uint64(b[24:]), size: int64(be.Uint64(b[32:])), released: be.Uint64(b[40:])}
 	if h.size < page {
 		return fileHead{}, &formatError{fmt.Sprintf("claims a size of %d", h.size)}
 	}

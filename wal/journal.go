@@ -80,6 +80,10 @@ func Open(fsys vfs.FS, dir string, o Options, old *Old, after uint64) *Journal {
 	}
 	j := &Journal{fs: fsys, dir: dir, max: o.MaxBytes, number: old.number, serial: old.serial, ready: make(chan prepared, 1)}
 	j.round.Store(max(after, old.round))
+	j.released.Store(old.released)
+	if old.round == 0 {
+		j.released.Store(j.Round()) // there is none that may be needed
+	}
 	j.grown = max(o.MaxBytes/4, minFileBytes)
 	j.grown = min(j.grown, maxFileBytes) / page * page
 	j.least = max(j.grown/16/page*page, minFileBytes)
@@ -198,10 +202,13 @@ func (j *Journal) change() error {
 func (j *Journal) prepare() (*file, error) {
 	j.mu.Lock()
 	j.number++
-	head := fileHead{number: j.number, id: newID()}
-	var c *file
-	if n := len(j.spares); n > 0 {
-		c, j.spares = j.spares[n-1], j.spares[:n-1]
+	head := fileHead{number: j.number, id: newID(), released: j.released.Load()}
+	c, err := j.spareLocked()
+	if err != nil {
+		j.mu.Unlock()
+		return nil, err
+	}
+	if c != nil {
 		head.size = c.head.size
 	} else if head.size = j.size; j.bytesLocked()+head.size > j.max {
 		j.mu.Unlock()
@@ -221,13 +228,29 @@ func (j *Journal) prepare() (*file, error) {
 		}
 		return nil, errors.Join(err, c.discard(j.fs))
 	}
-	c, err := create(j.fs, fileName(j.dir, serial), head)
+	c, err = create(j.fs, fileName(j.dir, serial), head)
 	if err == nil {
 		j.mu.Lock()
 		j.size = min(2*j.size, j.grown)
 		j.mu.Unlock()
 	}
 	return c, err
+}
+
+// spareLocked takes a spare file, nil where there is none. One that is too small for
+// some rounds is removed: it was made with other options, or cut.
+func (j *Journal) spareLocked() (*file, error) {
+	for n := len(j.spares); n > 0; n-- {
+		c := j.spares[n-1]
+		j.spares = j.spares[:n-1]
+		if c.head.size >= j.least {
+			return c, nil
+		}
+		if err := c.discard(j.fs); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
 }
 
 // Round is the last round written, or read.
@@ -300,7 +323,7 @@ func (j *Journal) Retire(round uint64) error {
 		err := c.open(j.fs)
 		if err == nil {
 			j.number++
-			err = c.begin(fileHead{number: j.number, id: newID(), size: c.head.size})
+			err = c.begin(fileHead{number: j.number, id: newID(), size: c.head.size, released: j.released.Load()})
 		}
 		if err != nil {
 			return fmt.Errorf("journal %s: %w", j.fs.Path(c.name), err)

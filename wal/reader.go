@@ -16,13 +16,18 @@ import (
 
 // Old is what an earlier life of the journal left, for Open.
 type Old struct {
+	path   string // of the directory, for messages
 	files  []*file
-	round  uint64 // the last there is
+	first  uint64 // the first round there is
+	round  uint64 // the last
 	number uint64 // of the last life of a file
 	serial uint64 // of the last file
-	unread bool   // by List: the files are of no interest
+
+	released uint64 // rounds up to here were not needed, say files and rounds
+	unread   bool   // by List: the files are of no interest
 	// Damaged says what is missing of the journal: files that could not be read at
-	// all, rounds that are not there and were not released.
+	// all or that were cut, rounds that are not there and were not released. What is
+	// missing in front of all rounds is not in it, see Missing.
 	Damaged []error
 	// Unreadable are the names of those files.
 	Unreadable []string
@@ -62,16 +67,51 @@ func Read(fsys vfs.FS, dir string, visit func(Round) error) (*Old, error) {
 		}
 	}
 	for _, g := range r.gaps {
-		if g.to > r.released {
-			old.Damaged = append(old.Damaged, fmt.Errorf("%s: rounds %d to %d are missing", fsys.Path(dir), max(g.from, r.released+1), g.to))
+		if err := old.missing(g, 0); err != nil {
+			old.Damaged = append(old.Damaged, err)
 		}
 	}
+	old.noteCuts(fsys)
 	return old, r.flush(true)
+}
+
+// missing is the error for a gap, nil where its rounds were not needed any more.
+func (o *Old) missing(g gap, covered uint64) error {
+	if covered = max(covered, o.released); g.to <= covered {
+		return nil
+	}
+	return fmt.Errorf("%s: rounds %d to %d are missing", o.path, max(g.from, covered+1), g.to)
+}
+
+// Missing is what is missing of a journal of which all files were read: what Damaged
+// says, and rounds in front of the first one. Those up to covered are not missed: the
+// caller knows that they were not needed, which the journal learns with its next round.
+func (o *Old) Missing(covered uint64) []error {
+	missing := slices.Clone(o.Damaged)
+	if o.first > 1 {
+		if err := o.missing(gap{1, o.first - 1}, covered); err != nil {
+			missing = append(missing, err)
+		}
+	}
+	return missing
+}
+
+// noteCuts tells of files that were cut, where nothing else tells what they had: rounds
+// that others follow are missed by their numbers.
+func (o *Old) noteCuts(fsys vfs.FS) {
+	for _, f := range slices.Backward(o.files) {
+		if f.lost > 0 {
+			o.Damaged = append(o.Damaged, fmt.Errorf("%s: its last %d bytes are missing", fsys.Path(f.name), f.lost))
+		}
+		if f.last > 0 {
+			return
+		}
+	}
 }
 
 // List is Read for who knows that the rounds, if any, are not needed.
 func List(fsys vfs.FS, dir string) (*Old, error) {
-	old := &Old{unread: true}
+	old := &Old{unread: true, path: fsys.Path(dir)}
 	entries, err := fsys.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return old, nil
@@ -102,7 +142,7 @@ func (o *Old) take(fsys vfs.FS, name string, regular bool) error {
 		return nil
 	}
 	o.serial = max(o.serial, serial)
-	head, err := readHead(fsys, name)
+	head, size, err := readHead(fsys, name)
 	var fe *formatError
 	switch {
 	case errors.As(err, &fe):
@@ -112,23 +152,31 @@ func (o *Old) take(fsys vfs.FS, name string, regular bool) error {
 	case err != nil:
 		return err
 	}
-	o.number = max(o.number, head.number)
-	o.files = append(o.files, &file{name: name, head: head, old: true})
+	o.number, o.released = max(o.number, head.number), max(o.released, head.released)
+	f := &file{name: name, head: head, old: true}
+	if size < head.size { // every file had its size before it was used
+		f.lost, f.head.size = head.size-size, max(size/page*page, page)
+	}
+	o.files = append(o.files, f)
 	return nil
 }
 
-func readHead(fsys vfs.FS, name string) (fileHead, error) {
+// readHead reads the header of a file, and how long the file is.
+func readHead(fsys vfs.FS, name string) (head fileHead, size int64, err error) {
 	f, err := fsys.OpenFile(name, os.O_RDONLY)
 	if err != nil {
-		return fileHead{}, err
+		return head, 0, err
 	}
 	defer f.Close()
 	b := make([]byte, page)
 	n, err := f.ReadAt(b, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return fileHead{}, err
+		return head, 0, err
 	}
-	return decodeFileHead(b[:n])
+	if head, err = decodeFileHead(b[:n]); err == nil {
+		size, err = f.Size()
+	}
+	return head, size, err
 }
 
 // reading is one call of Read. A round is held back until it is known whether
@@ -138,10 +186,9 @@ type reading struct {
 	visit func(Round) error
 	old   *Old
 
-	held     *Round
-	orphans  Round  // frames behind held of rounds whose headers do not check
-	gaps     []gap  // in the numbers of rounds
-	released uint64 // the highest that a round says
+	held    *Round
+	orphans Round // frames behind held of rounds whose headers do not check
+	gaps    []gap // in the numbers of rounds
 }
 
 // gap is rounds that are not there, both included.
@@ -212,10 +259,12 @@ func (r *reading) round(f *file, h roundHead, pos int64, data []byte) error {
 	if missing != 0 {
 		next.Damaged = fmt.Sprintf("%d of %d frames do not check", missing, h.frames)
 	}
-	if r.old.round > 0 && h.number > r.old.round+1 {
+	if r.old.first == 0 {
+		r.old.first = h.number
+	} else if h.number > r.old.round+1 {
 		r.gaps = append(r.gaps, gap{r.old.round + 1, h.number - 1})
 	}
-	r.released = max(r.released, h.released)
+	r.old.released = max(r.old.released, h.released)
 	r.held, r.old.round, f.last = next, h.number, h.number
 	return nil
 }

@@ -45,6 +45,18 @@ func (f *File) Round() (round uint64) {
 	return round
 }
 
+// Covered is the round of the journal up to which the files of each log in it have
+// everything.
+func (f *File) Covered() (round uint64) {
+	first := true
+	for _, e := range f.Logs {
+		if first || e.Round < round {
+			round, first = e.Round, false
+		}
+	}
+	return round
+}
+
 // Encode returns the bytes of the file.
 func (f *File) Encode() []byte {
 	be := binary.BigEndian

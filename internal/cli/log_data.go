@@ -83,6 +83,9 @@ func storeOf(path string) (*store, error) {
 	return nil, nil
 }
 
+// covered is the round of the journal that all logs in the checkpoint are done with.
+func (s *store) covered() uint64 { return (&checkpoint.File{Logs: s.logs}).Covered() }
+
 // readCheckpoint reads what the engine keeps of its logs, and whether it stopped
 // cleanly, on a directory with so many starts. What is wrong with the checkpoint
 // costs the next start time, and nobody records.

@@ -100,7 +100,7 @@ func pathOf(err error, otherwise string) string {
 // notes are what there is to say of the journal.
 func (r *replay) notes(files *journalFiles, old *wal.Old) []fault {
 	notes := r.faults
-	for _, err := range old.Damaged {
+	for _, err := range old.Missing(r.store.covered()) {
 		f := files.missing(err)
 		if r.store.left.Stop == partition.Crashed {
 			f.Reason += ": what the journal alone had there is lost"
@@ -153,7 +153,7 @@ func (r *replay) visit(round wal.Round) error {
 		if !known || int(f.Log.Partition) >= t.partitions || !isNew {
 			continue
 		}
-		if end := r.ends[f.Log]; !round.Last && f.Next > end.next {
+		if end := r.ends[f.Log]; (!round.Last || round.Damaged == "") && f.Next > end.next {
 			r.ends[f.Log] = journalEnd{f.Base, f.Next}
 		}
 		if f.Kind != wal.Data || f.Payload == nil {

@@ -60,6 +60,8 @@ type walDump struct {
 	frames bool
 
 	files   *journalFiles
+	whole   bool   // they are all files of a journal
+	covered uint64 // rounds that need not be there then
 	topics  map[[16]byte]namedTopic
 	rounds  map[string]int64  // of each file, by path
 	wrong   map[string]string // of files that cannot be read at all
@@ -76,6 +78,7 @@ func (d *walDump) find(a *app, paths []string) error {
 			err = hintf(fmt.Errorf("there is no data directory %s", a.dataDir()), "name it with --dir or $VARVE_DIR, or give the files of a journal")
 		}
 		if err == nil {
+			d.whole, d.covered = true, s.covered()
 			d.files, err = journalIn(a.dataDir())
 		}
 	} else {
@@ -120,7 +123,11 @@ func (d *walDump) run() error {
 		return err
 	}
 	var gaps []*fault
-	for _, err := range old.Damaged {
+	missing := old.Damaged
+	if d.whole {
+		missing = old.Missing(d.covered)
+	}
+	for _, err := range missing {
 		f := d.files.missing(err)
 		if f.Path == d.files.dir {
 			gaps = append(gaps, f)
