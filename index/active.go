@@ -109,6 +109,10 @@ func (a *Active) Append(last record.Offset, pos record.Pos, size int, maxTimesta
 	a.tail.Since += int64(size)
 }
 
+// Due has the next batch get an entry, however near the last one is: behind damage
+// that leads to it where nothing else does.
+func (a *Active) Due() { a.tail.Since = a.interval + 1 }
+
 func (a *Active) refuse(rel, pos int64) error {
 	switch {
 	case a.ended:

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -61,6 +62,7 @@ type opening struct {
 	list    []*segment.Segment
 
 	unnamed bool // names were made or removed, and that may not be durable
+	damaged bool // the segments are not whole, and what is known of them now is to be kept
 }
 
 func (o *opening) run() error {
@@ -218,14 +220,16 @@ func (o *opening) take(base record.Offset) error {
 	}
 	if short {
 		l.log.Error("segment is shorter than it was", "partition", l.name, "path", s.Path(), "expected", st.Size)
+		o.damaged = true
 		s.Roll()
-		l.unfinished = append(l.unfinished, s)
-		return o.add(s)
-	}
-	if torn, err = o.judge(s, torn); err != nil {
+	} else if torn, err = o.judge(s, torn); err != nil {
 		return err
 	}
-	if err := s.Settle(st.Size, torn); err != nil {
+	from := st.Size
+	if put := o.replay.restored(base); put != nil {
+		from = min(from, put.from)
+	}
+	if err := s.Settle(from, torn); err != nil {
 		return err
 	}
 	o.unnamed = o.unnamed || st.Size == 0 && s.Size() > 0
@@ -297,12 +301,13 @@ func (o *opening) finish() error {
 	if l.recovered = !o.clean; l.recovered {
 		l.epoch++ // also of an empty log: readers may have seen what is gone
 	}
-	if o.unnamed { // a killed process may have made a file and not synced its name
+	if o.unnamed || o.replay != nil && o.replay.made { // a killed process may have made a file and not synced its name
 		if err := l.env.FS.SyncDir(l.dir); err != nil {
 			return err
 		}
 	}
 	if reached := l.meta.body.Gap.past(o.reached()); reached < end {
+		o.damaged = true
 		l.log.Error("offsets are missing", "partition", l.name, "from", reached, "to", end)
 	}
 	if err := o.ensureActive(end); err != nil {
@@ -314,10 +319,27 @@ func (o *opening) finish() error {
 	l.published.Store(int64(end))
 	l.showListLocked()
 	l.removeBelowStart()
+	if o.damaged {
+		o.keepFound()
+	}
 	if len(l.unfinished) > 0 {
 		l.env.Runner.Tidy(l)
 	}
 	return nil
+}
+
+// keepFound has the seals tell what was found of segments that are not whole. The
+// journal, and where the last checkpoint left off, helped to find it, and will not the
+// next time; what is served now has to be then.
+func (o *opening) keepFound() {
+	l := o.l
+	err := l.Tidy()
+	if err == nil {
+		err = errors.Join(l.seals.sync(), l.env.FS.SyncDir(l.dir)) // also of the index, which leads past the damage
+	}
+	if err != nil {
+		l.log.Warn("cannot note what is left of a damaged segment: the next start may find less", "partition", l.name, "err", err)
+	}
 }
 
 // ensureActive makes the last segment the active one, or a new one at end where

@@ -1,12 +1,15 @@
 package partition
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 
+	"github.com/varvelog/varve/index"
 	"github.com/varvelog/varve/internal/vfs"
 	"github.com/varvelog/varve/record"
 	"github.com/varvelog/varve/segment"
@@ -24,16 +27,44 @@ type Replay struct {
 
 	durable record.Offset          // everything below was on stable storage
 	there   map[record.Offset]bool // of segments: there is a file, or it begins here
+	put     map[record.Offset]*restored
+	made    bool // there are new files, whose names are not durable
 
 	base    record.Offset // of pending
 	pos     record.Pos
 	pending []byte // to be written in one piece
 }
 
+// restored is what was put back into a segment.
+type restored struct {
+	from   record.Pos    // the lowest position
+	places []index.Entry // of the first batch of each piece: such a batch is beyond doubt
+}
+
+// note notes a piece. What an older one has said of places behind its beginning is out
+// of date.
+func (p *restored) note(pos record.Pos, data []byte) {
+	p.from = min(p.from, pos)
+	at, _ := slices.BinarySearchFunc(p.places, pos, func(e index.Entry, pos record.Pos) int { return cmp.Compare(e.Pos, pos) })
+	p.places = p.places[:at]
+	if b, err := record.Parse(data); err == nil {
+		p.places = append(p.places, index.Entry{Offset: b.LastOffset(), Pos: pos})
+	}
+}
+
+// restored is what was put back into the segment with a base offset, nil where nothing
+// was.
+func (r *Replay) restored(base record.Offset) *restored {
+	if r == nil {
+		return nil
+	}
+	return r.put[base]
+}
+
 // NewReplay begins with the log in a directory. An error means that Open would
 // fail as well; nothing was changed.
 func NewReplay(fsys vfs.FS, dir string) (*Replay, error) {
-	r := &Replay{fs: fsys, dir: dir, there: make(map[record.Offset]bool)}
+	r := &Replay{fs: fsys, dir: dir, there: make(map[record.Offset]bool), put: make(map[record.Offset]*restored)}
 	body, err := readMetadata(fsys, dir)
 	if err != nil {
 		return nil, err
@@ -64,6 +95,12 @@ func (r *Replay) Data(base record.Offset, pos record.Pos, data []byte, next reco
 		r.base, r.pos = base, pos
 	}
 	r.pending = append(r.pending, data...)
+	p := r.put[base]
+	if p == nil {
+		p = &restored{from: pos}
+		r.put[base] = p
+	}
+	p.note(pos, data)
 	return nil
 }
 
@@ -98,7 +135,11 @@ func (r *Replay) Flush() error {
 		return nil
 	}
 	name := r.logName(r.base)
-	f, err := r.fs.OpenFile(name, os.O_RDWR|os.O_CREATE)
+	f, err := r.fs.OpenFile(name, os.O_RDWR)
+	if errors.Is(err, fs.ErrNotExist) {
+		r.made = true
+		f, err = r.fs.OpenFile(name, os.O_RDWR|os.O_CREATE)
+	}
 	if errors.Is(err, fs.ErrNotExist) { // Open has to say that the directory is gone
 		err = errors.Join(Create(r.fs, r.dir), r.fs.SyncDir(path.Dir(r.dir)))
 		if err == nil {

@@ -160,6 +160,16 @@ func (f *sealFile) add(s segment.Seal, start record.Offset) error {
 	return nil
 }
 
+// sync has what was added survive a power cut: for seals that tell more than the next
+// start would find. The name is the caller's to make durable.
+func (f *sealFile) sync() error {
+	file, err := f.fs.OpenFile(f.name, os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Sync(), file.Close())
+}
+
 func (f *sealFile) rewrite(start record.Offset) error {
 	seals, _, err := f.read()
 	if err != nil {

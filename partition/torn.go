@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/varvelog/varve/index"
 	"github.com/varvelog/varve/record"
 	"github.com/varvelog/varve/segment"
 )
@@ -38,6 +39,7 @@ func (o *opening) cutAtGap() (cut bool, err error) {
 		return false, nil
 	}
 	if o.isDamage(from, o.bases) {
+		o.damaged = true
 		l.log.Error("offsets are missing", "partition", l.name, "from", from, "to", to)
 		return false, nil
 	}
@@ -55,6 +57,7 @@ func (o *opening) judge(s *segment.Segment, torn *segment.Torn) (*segment.Torn, 
 		return nil, nil
 	case o.isDamage(s.Next(), behind):
 		if torn == nil {
+			o.damaged = true
 			return nil, nil // the gap in front of the next segment says it
 		}
 		next := o.nextBase(s.Base(), behind)
@@ -62,7 +65,12 @@ func (o *opening) judge(s *segment.Segment, torn *segment.Torn) (*segment.Torn, 
 			l.log.Error("segment is damaged", "partition", l.name, "path", s.Path(), "position", torn.At, "reason", torn.Reason)
 		}
 		s.Roll()
-		return nil, s.Adopt(next)
+		o.damaged = true
+		var places []index.Entry
+		if put := o.replay.restored(s.Base()); put != nil {
+			places = put.places
+		}
+		return nil, s.Adopt(next, places)
 	case torn != nil:
 		l.log.Warn("cut the torn end of a segment", "partition", l.name, "path", s.Path(),
 			"position", torn.At, "bytes", torn.Bytes, "next offset", s.Next(), "reason", torn.Reason)

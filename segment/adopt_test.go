@@ -3,10 +3,12 @@ package segment
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"testing"
 
+	"github.com/varvelog/varve/index"
 	"github.com/varvelog/varve/record"
 )
 
@@ -28,7 +30,7 @@ func TestAdopt(t *testing.T) {
 				t.Fatal(torn, short, err)
 			}
 			s.Roll()
-			if err := s.Adopt(next); err != nil {
+			if err := s.Adopt(next, nil); err != nil {
 				t.Fatal(err)
 			}
 			if err := s.Settle(0, nil); err != nil {
@@ -69,7 +71,7 @@ func TestAdoptOfNothing(t *testing.T) {
 	}
 	defer s.Close()
 	s.Roll()
-	if err := s.Adopt(st.next()); err != nil {
+	if err := s.Adopt(st.next(), nil); err != nil {
 		t.Fatal(err)
 	}
 	_, err = s.Read(nil, 1, st.base+3, math.MaxInt64, -1)
@@ -111,5 +113,70 @@ func TestAppendEpochs(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)
 		}
+	}
+}
+
+// TestAdoptFindsWhatLiesBetweenDamage has a segment put back around batches that are lost,
+// with zeros in the place of them: the places where a batch is for certain lead past each,
+// and entries of the index do later, made with it or anew from the log.
+func TestAdoptFindsWhatLiesBetweenDamage(t *testing.T) {
+	st := few(10, 300)
+	var places []index.Entry
+	for i := range st.batches {
+		places = append(places, index.Entry{Offset: st.batches[i].LastOffset(), Pos: st.batches[i].pos})
+	}
+	for set := 1; set < 1<<10; set++ {
+		lost, ends := hits{}, 0
+		log := st.bytes()
+		for i := range st.batches {
+			if set>>i&1 != 0 {
+				lost[i] = true
+				clear(log[st.batches[i].pos:][:st.batches[i].Size()])
+			} else {
+				ends = int(st.batches[i].pos) + st.batches[i].Size()
+			}
+		}
+		disk := newDisk(t)
+		put(t, disk, logName(st.base), log[:ends]) // nothing has made it longer
+		s, torn, _, err := Recover(disk, NewFiles(4), dir, State{Base: st.base}, 0, st.opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Roll()
+		if torn != nil {
+			err = s.Adopt(st.next(), places)
+		}
+		if err = errors.Join(err, s.Settle(0, nil)); err != nil {
+			t.Fatal(err)
+		}
+		there := 0
+		for there < len(st.batches) && st.batches[there].NextOffset() <= s.Next() {
+			there++
+		}
+		part := st.first(there)
+		maps.DeleteFunc(lost, func(i int, _ bool) bool { return i >= there })
+		if err := part.check(s, lost); err != nil {
+			t.Errorf("%010b: %v", set, err)
+		}
+		seal := finish(t, s)
+		s.Close()
+		s = OpenSealed(disk, NewFiles(4), dir, seal, st.opt)
+		if err := part.check(s, lost); err != nil {
+			t.Errorf("%010b, sealed: %v", set, err)
+		}
+		s.Close()
+		if len(lost) != 1 {
+			continue // behind the first of several nothing but an index leads past the others
+		}
+		for k := range indexKinds {
+			if err := disk.Remove(dir + "/" + FileName(st.base) + indexKinds[k].suffix); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s = OpenSealed(disk, NewFiles(4), dir, seal, st.opt)
+		if err := part.check(s, lost); err != nil {
+			t.Errorf("%010b, without an index: %v", set, err)
+		}
+		s.Close()
 	}
 }

@@ -150,6 +150,7 @@ func (s *Segment) rebuildLocked() (*index.Active, error) {
 			}
 			return true
 		},
+		Hole: func(Hole) bool { a.Due(); return true },
 	}
 	if err := w.Run(); err != nil {
 		a.Close()

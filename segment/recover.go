@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"sort"
 
 	"github.com/varvelog/varve/index"
 	"github.com/varvelog/varve/internal/vfs"
@@ -62,10 +63,11 @@ func Recover(fsys vfs.FS, files *Files, dir string, st State, until record.Offse
 }
 
 // Adopt takes up what verifies behind the damage that Recover met, in a segment
-// that is known to have been whole: it ends where the next one starts, at next, or
-// where its last batch ends when next is negative. Readers are told of the damage
-// when they come to it.
-func (s *Segment) Adopt(next record.Offset) error {
+// that is known to have been whole up to where the next one starts, at next, which is not
+// known when it is negative. It ends there if the damage does, and else with its last
+// batch: what is missing then is a gap between segments. Readers are told of the damage
+// when they come to it. At the places there are batches beyond doubt.
+func (s *Segment) Adopt(next record.Offset, places []index.Entry) error {
 	h, err := s.pin()
 	if err != nil {
 		return err
@@ -84,6 +86,14 @@ func (s *Segment) Adopt(next record.Offset) error {
 			s.note(&e)
 			return true
 		},
+		Hole: func(Hole) bool { s.active.Load().Due(); return true },
+		entry: func(after record.Pos) (index.Entry, bool) {
+			i := sort.Search(len(places), func(i int) bool { return places[i].Pos > after })
+			if i == len(places) {
+				return index.Entry{}, false
+			}
+			return places[i], true
+		},
 	}
 	if next < 0 {
 		w.open, w.Next = true, math.MaxInt64
@@ -95,11 +105,12 @@ func (s *Segment) Adopt(next record.Offset) error {
 	}
 	s.size.Store(size)
 	s.visible.Store(size)
-	if next < 0 {
+	if next < 0 || next > w.Chain.Next {
 		next = w.Chain.Next
 	}
 	s.next.Store(int64(max(next, s.Next())))
 	s.dense.Store(s.opt.Dense)
+	s.holed = true
 	return nil
 }
 
@@ -161,9 +172,14 @@ func (s *Segment) Settle(known record.Pos, torn *Torn) error {
 			return fmt.Errorf("cut the torn end of %s: %w", s.Path(), err)
 		}
 	}
-	buf := make([]byte, min(scanWindow, max(int64(s.Size()-known), 0)))
-	for pos := known; pos < s.Size(); {
-		part := buf[:min(int64(len(buf)), int64(s.Size()-pos))]
+	size, err := h.file.Size()
+	if err != nil {
+		return err
+	}
+	end := min(s.Size(), record.Pos(size)) // it may be shorter than it was
+	buf := make([]byte, min(scanWindow, max(int64(end-known), 0)))
+	for pos := known; pos < end; {
+		part := buf[:min(int64(len(buf)), int64(end-pos))]
 		if _, err := h.file.ReadAt(part, int64(pos)); err != nil {
 			return err
 		}
@@ -172,7 +188,7 @@ func (s *Segment) Settle(known record.Pos, torn *Torn) error {
 		}
 		pos += record.Pos(len(part))
 	}
-	if torn == nil && known >= s.Size() {
+	if torn == nil && known >= end {
 		return nil
 	}
 	s.synced.Store(int64(known) - 1) // also when only the length changed
@@ -183,7 +199,8 @@ func (s *Segment) Settle(known record.Pos, torn *Torn) error {
 func (s *Segment) Roll() { s.sealed.Store(true) }
 
 // Finish completes a rolled segment: its bytes are made durable, its
-// indexes complete, and from now on read from their files. It returns what is to be kept
+// indexes complete, on the disk too where Adopt found damage, for they lead past it, and
+// from now on read from their files. It returns what is to be kept
 // of it, or nil and the error. Cut short, it can be done again. A segment that
 // was removed meanwhile needs no finishing: the error then is that of IsRemoved.
 func (s *Segment) Finish() (Seal, error) {
@@ -209,9 +226,12 @@ func (s *Segment) Finish() (Seal, error) {
 		s.openMu.Lock()
 		mark, err = s.reindexLocked()
 		s.openMu.Unlock()
-		if err != nil {
-			return Seal{}, err
-		}
+	}
+	if err == nil && s.holed {
+		err = a.Sync()
+	}
+	if err != nil {
+		return Seal{}, err
 	}
 	st := s.state()
 	seal := Seal{

@@ -31,7 +31,7 @@ type Options struct {
 // that files which are gone do not come back. syncMu is a leaf, held across a sync.
 //
 //	field            guarded by   written by
-//	fs, files, dir, base, opt, mark, before   (immutable)   Create, Open…
+//	fs, files, dir, base, opt, mark, before, holed   (immutable)   Create, Open…, Adopt
 //	room             the appender's, and then of Finish   makeRoom, giveBack
 //	size, next, maxTimestamp, firstTimestamp, firstAppend, lastAppend,
 //	firstEpoch, lastEpoch, turns, headerSum, dense   atomic   the appender
@@ -72,6 +72,7 @@ type Segment struct {
 	seal   atomic.Pointer[Seal]
 	mark   *index.Mark // of the active index on disk, to resume it by
 	before State       // as the segment was taken up, without its index
+	holed  bool        // Adopt has taken it up
 	heads  atomic.Pointer[heads]
 
 	finishMu sync.Mutex
