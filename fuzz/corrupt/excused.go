@@ -2,7 +2,6 @@ package main
 
 import (
 	"path"
-	"slices"
 	"strings"
 )
 
@@ -22,21 +21,6 @@ var excuses = []excuse{
 	}},
 	{"a log in the place of the last one of another partition is taken over", func(m *mutation, _ *state, why string) bool {
 		return (m.op == "swap" || m.op == "put") && kindOf(m.file) == logFile && strings.Contains(why, "taking over the files of a partition as they are")
-	}},
-	{"a file of the journal that is cut short is not told of", func(m *mutation, st *state, why string) bool {
-		return m.op == "cut" && kindOf(m.file) == journal && strings.Contains(why, "nobody is told")
-	}},
-	{"rounds that are missing in front of all others are not told of", func(m *mutation, st *state, why string) bool {
-		return (m.op == "remove" || m.op == "older") && kindOf(m.file) == journal && len(st.frames) > 0 && st.frames[0].file == m.file &&
-			strings.Contains(why, "nobody is told")
-	}},
-	{"what is put back behind damage is not synced", func(m *mutation, _ *state, why string) bool {
-		return kindOf(m.file) == logFile && m.op != "flip" && strings.Contains(why, "after a power cut") && strings.Contains(why, "is there: false")
-	}},
-	{"frames behind one that is lost, of the same segment, are put back and not found", func(m *mutation, st *state, why string) bool {
-		return kindOf(m.file) == journal && slices.ContainsFunc(st.frames, func(f frame) bool {
-			return f.file == m.file && f.pos <= m.n/8 && m.n/8 < f.pos+f.size && m.op == "flip" && strings.Contains(why, f.log)
-		}) && strings.Contains(why, "which the mutation did not hit")
 	}},
 	{"a flipped leader epoch of the last batch of a segment is not noticed without the seal", func(m *mutation, _ *state, why string) bool {
 		return m.op == "flip" && kindOf(m.file) == logFile && strings.Contains(why, "has leader epoch")
