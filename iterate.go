@@ -108,17 +108,12 @@ func (p *Partition) Backward(ctx context.Context, s Start) iter.Seq2[Record, err
 			}
 			read := span{low: max(start, high-step)}
 			err := read.fill(ctx, p, high)
-			for _, rec := range slices.Backward(read.recs) {
-				if !yield(rec, nil) {
-					return
-				}
+			if !read.yield(yield) {
+				return
 			}
 			step = nextStep(high-read.low, read.bytes)
 			high = read.low
 			for _, l := range read.losses {
-				if !yield(Record{}, l.err) {
-					return
-				}
 				high = min(high, l.from) // it may begin in front of this span
 			}
 			if err != nil {
@@ -154,6 +149,26 @@ type loss struct {
 	from, to Offset
 }
 
+// yield hands out records and losses, the one that is nearer to the end first. It says
+// whether to go on.
+func (s *span) yield(yield func(Record, error) bool) bool {
+	left := len(s.losses)
+	tell := func(above Offset) bool {
+		for ; left > 0 && s.losses[left-1].to > above; left-- {
+			if !yield(Record{}, s.losses[left-1].err) {
+				return false
+			}
+		}
+		return true
+	}
+	for _, rec := range slices.Backward(s.recs) {
+		if !tell(rec.Offset) || !yield(rec, nil) {
+			return false
+		}
+	}
+	return tell(-1)
+}
+
 // fill reads the records from low up to high, and what of them is lost. Where
 // that is too much, the newest are kept and low rises to the first of them.
 func (s *span) fill(ctx context.Context, p *Partition, high Offset) error {
@@ -171,6 +186,9 @@ func (s *span) fill(ctx context.Context, p *Partition, high Offset) error {
 			var damage *CorruptError
 			if errors.As(err, &damage) {
 				l.from = damage.From
+			} else { // what was read so far has been deleted
+				*s = span{low: c.next}
+				l.from = c.next
 			}
 			s.losses = append(s.losses, l)
 		case err != nil:

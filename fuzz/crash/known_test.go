@@ -44,6 +44,8 @@ var known = []struct{ name, program string }{
 		"create b 1 retention.ms=-1; idle 1; publish b/0 3; fail syncdir topics; delete b"},
 	{"a segment that went with retention comes back, and is called damaged",
 		"create a 2 segment.bytes=600 retention.ms=-1; crowd a 12; alter a retention.ms=0; roll 2; idle 2; reopen"},
+	{"a stop is cut while the journal is retired, and rounds are called missing",
+		"create a 6 segment.bytes=2000 retention.ms=-1; crowd a 90; large a/3; publish a/3 2; idle 5; crowd a 20"},
 }
 
 // Programs that broke a promise once do not break it again.
