@@ -108,6 +108,7 @@ func (p *Partition) Backward(ctx context.Context, s Start) iter.Seq2[Record, err
 			}
 			read := span{low: max(start, high-step)}
 			err := read.fill(ctx, p, high)
+			read.forget(p.Start())
 			if !read.yield(yield) {
 				return
 			}
@@ -186,8 +187,7 @@ func (s *span) fill(ctx context.Context, p *Partition, high Offset) error {
 			var damage *CorruptError
 			if errors.As(err, &damage) {
 				l.from = damage.From
-			} else { // what was read so far has been deleted
-				*s = span{low: c.next}
+			} else {
 				l.from = c.next
 			}
 			s.losses = append(s.losses, l)
@@ -199,6 +199,15 @@ func (s *span) fill(ctx context.Context, p *Partition, high Offset) error {
 			s.add(rec)
 		}
 	}
+}
+
+// forget drops the records that were deleted while they were read.
+func (s *span) forget(start Offset) {
+	n := 0
+	for n < len(s.recs) && s.recs[n].Offset < start {
+		n++
+	}
+	s.recs, s.low = s.recs[n:], max(s.low, start)
 }
 
 func (s *span) add(rec Record) {
