@@ -14,20 +14,34 @@ import (
 	"github.com/varvelog/varve/record"
 )
 
-// putTheirs writes a log file as Kafka's cleaner leaves one: a batch of one record at each of
-// some offsets.
+// putTheirs writes a log file as Kafka's cleaner leaves one, a batch of one record at each
+// of some offsets; many that follow on are one batch.
 func putTheirs(t *testing.T, m *vfs.Mem, dir string, base varve.Offset, offsets ...varve.Offset) {
 	t.Helper()
 	var data []byte
-	for _, off := range offsets {
-		var b record.Builder
-		b.Reset(nil, off, record.BatchOptions{})
+	var b record.Builder
+	for i, off := range offsets {
+		if i == 0 || len(offsets) < many {
+			b.Reset(nil, off, record.BatchOptions{})
+		}
 		b.Add(1000, nil, []byte(fmt.Sprint("theirs ", off)), nil)
-		data = append(data, b.Finish()...)
+		if i == len(offsets)-1 || len(offsets) < many {
+			data = append(data, b.Finish()...)
+		}
 	}
 	if err := m.WriteFile(fmt.Sprintf("%s/%020d.log", dir, base), data); err != nil {
 		t.Fatal(err)
 	}
+}
+
+const many = 20
+
+// upTo is the offsets below n.
+func upTo(n varve.Offset) (offsets []varve.Offset) {
+	for off := range n {
+		offsets = append(offsets, off)
+	}
+	return offsets
 }
 
 // Files of another log that were put into a partition of a directory at rest are taken
@@ -41,11 +55,16 @@ func TestTakingOverMayBeCutAnywhere(t *testing.T) {
 		"its beginning": {0: {0, 1, 2}},
 		"three files":   {0: {3, 9}, 30: {41, 50}, 60: {61, 70, 80}},
 		"a later start": {1000: {1000, 1005}},
+		"a large batch": {0: upTo(40)},
+		"two of them":   {0: upTo(25), 100: {100, 130}},
 	}
 	for name, theirs := range files {
 		for _, place := range []place{{}, {records: 2}, {records: 10, trim: 10}, {records: 10, trim: 6}, {records: 40, bytes: 1 << 20}} {
 			for _, kept := range []bool{true, false} { // its metadata
 				for _, flip := range []bool{false, true} { // a bit of their last batch but one
+					if flip && name == "a large batch" {
+						continue // there is one
+					}
 					t.Run(fmt.Sprintf("%s, %+v, metadata %t, flip %t", name, place, kept, flip), func(t *testing.T) {
 						cutTakingOver(t, theirs, place, kept, flip)
 					})

@@ -60,7 +60,7 @@ func (l *Log) claim(bases []record.Offset, cp *Checkpoint, left Left, damaged bo
 		body.Durable = everything
 		return l.meta.save(l, body)
 	}
-	c := comparison{fs: l.env.FS, dir: l.dir, bases: bases, st: &cp.Active, marked: left.Marked, id: l.meta.body.ID, taken: l.meta.body.Taken}
+	c := comparison{fs: l.env.FS, dir: l.dir, bases: bases, st: &cp.Active, start: cp.Start, marked: left.Marked, id: l.meta.body.ID, taken: l.meta.body.Taken}
 	found, err := c.run()
 	if err == nil && found == rubbish {
 		err = l.cutRubbish(&cp.Active)

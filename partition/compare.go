@@ -25,7 +25,7 @@ type remains uint8
 const (
 	asLeft  remains = iota
 	fewer           // some of it is not there
-	rubbish         // it is there, or was, and there are bytes behind it that are no batch
+	rubbish         // it is there, and there are bytes behind it that are no batch
 	others          // there is more than that, or something else
 )
 
@@ -36,6 +36,7 @@ type comparison struct {
 	dir    string
 	bases  []record.Offset
 	st     *segment.State // the active segment, as it was left
+	start  record.Offset  // the log start, as it was left
 	marked time.Time
 	id     string // of the log, "" where that is not known
 	taken  uint8  // how often it was taken over
@@ -51,8 +52,8 @@ func (c *comparison) run() (remains, error) {
 	return c.active()
 }
 
-// anyPut looks for a file that came after the mark, in front of the active segment,
-// which no seal of the log knows.
+// anyPut looks for a file that came after the mark, in front of the active segment, and
+// is not the one that a seal of the log speaks of.
 func (c *comparison) anyPut() (bool, error) {
 	if dir, err := c.fs.Stat(c.dir); err != nil || !c.isNew(dir) {
 		return false, err
@@ -69,11 +70,31 @@ func (c *comparison) anyPut() (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if seal, ok := known[base]; c.isNew(info) && (!ok || info.Size() > int64(seal.Size)) { // a smaller one was cut
+		if !c.isNew(info) {
+			continue
+		}
+		seal, ok := known[base]
+		if !ok || seal.Next <= c.start { // or was deleted
 			return true, nil
+		}
+		if owned, err := c.isOf(&seal, record.Pos(info.Size())); !owned || err != nil {
+			return true, err
 		}
 	}
 	return false, nil
+}
+
+// isOf says whether a file is that of a seal, damaged perhaps.
+func (c *comparison) isOf(seal *segment.Seal, size record.Pos) (bool, error) {
+	if size > seal.Size {
+		return false, nil
+	}
+	f, err := c.fs.OpenFile(c.logName(seal.Base), os.O_RDONLY)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	return seal.Owns(f, size)
 }
 
 // seals are those of the log; of one of which the id is lost, those that are there.
@@ -124,6 +145,10 @@ func (c *comparison) active() (remains, error) {
 		return fewer, nil
 	case size == c.st.Size:
 		return asLeft, nil
+	}
+	begins, err := c.st.Begins(f, size)
+	if !begins || err != nil {
+		return others, err
 	}
 	if batches, err := c.st.Surplus(f, size); batches || err != nil {
 		return others, err

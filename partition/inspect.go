@@ -68,7 +68,7 @@ func Inspect(fsys vfs.FS, dir string, cp *Checkpoint, left Left) (Inspection, er
 		in.flawed(MetadataName, "is missing, and so is its copy")
 	}
 	if cp != nil && left.Stop == Clean {
-		c := comparison{fs: fsys, dir: dir, bases: in.Bases, st: &cp.Active, marked: left.Marked, id: body.ID, taken: body.Taken}
+		c := comparison{fs: fsys, dir: dir, bases: in.Bases, st: &cp.Active, start: cp.Start, marked: left.Marked, id: body.ID, taken: body.Taken}
 		in.claim(&c, cp)
 	}
 	return in, in.seals(fsys, dir, &body)

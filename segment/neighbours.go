@@ -3,6 +3,7 @@ package segment
 import (
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/varvelog/varve/record"
 )
@@ -20,9 +21,9 @@ type Head struct {
 // damaged itself does not put the blame on the one in front.
 const Ahead = 2
 
-// farthest is more than any two batches of a segment are apart. Kafka keeps the offsets
-// of one within 31 bits, but for those that some of its compactions made (KAFKA-6264).
-const farthest = 1 << 40
+// farthest is how far two batches of a segment may be apart, but for what some
+// compactions of Kafka made (KAFKA-6264): where one bit explains more, it is a flip.
+const farthest = math.MaxInt32
 
 // TooHigh says why it is the base offset of b that is wrong where b reaches into the
 // batches behind it or into the next file, in a log with gaps whose next offset is at

@@ -2,36 +2,107 @@ package segment
 
 import (
 	"errors"
+	"hash/crc32"
 	"io"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/varvelog/varve/record"
 )
 
 // Owns says whether a log file is the one that was left in the state st, damaged
-// perhaps, or somebody else's: its first batch tells, or where that is damaged any
-// other. A file without batches is nobody else's.
+// perhaps, or somebody else's.
 func (st *State) Owns(file io.ReaderAt, size record.Pos) (bool, error) {
-	owned := true
-	w := st.search(file, 0, size, func(b *record.Batch, at record.Pos) {
-		if at == 0 {
-			wrong := bits.OnesCount32(uint32(b.LeaderEpoch ^ st.FirstEpoch))
-			if st.Dense {
-				wrong += bits.OnesCount64(uint64(b.BaseOffset ^ st.Base))
-			}
-			owned = b.MaxTimestamp == st.FirstTimestamp && wrong <= 1 // no checksum covers these
-		} else {
-			owned = b.BaseOffset >= st.Base && b.NextOffset() <= st.Next &&
-				b.LeaderEpoch >= st.FirstEpoch && b.LeaderEpoch <= st.LastEpoch
-		}
-	})
-	err := w.Run()
-	return owned && st.Size > 0, err
+	o := owner{base: st.Base, next: st.Next, first: st.FirstEpoch, last: st.LastEpoch, dense: st.Dense}
+	o.dated = func(ts int64) bool { return ts == st.FirstTimestamp }
+	return o.owns(file, size)
 }
 
-// Surplus says whether a log file that is longer than it was left in the state st may
-// have batches behind that.
+// Owns says whether a log file is the one that was sealed, damaged perhaps, or somebody
+// else's.
+func (s *Seal) Owns(file io.ReaderAt, size record.Pos) (bool, error) {
+	o := owner{base: s.Base, next: s.Next, first: s.FirstEpoch, last: s.LastEpoch, dense: s.Dense}
+	o.dated = func(ts int64) bool { return ts <= s.MaxTimestamp }
+	return o.owns(file, size)
+}
+
+// owner is what is known of a log file.
+type owner struct {
+	base, next  record.Offset
+	first, last record.Epoch
+	dense       bool
+	dated       func(ts int64) bool // its first batch
+}
+
+// owns goes by the first batch, by another one where that is damaged, and where all are
+// by what the first header claims. A file without any is nobody else's.
+func (o *owner) owns(file io.ReaderAt, size record.Pos) (bool, error) {
+	found, owned := false, true
+	w := search(file, 0, size, func(b *record.Batch, at record.Pos) {
+		found = true
+		if at == 0 {
+			owned = o.dated(b.MaxTimestamp) && b.LastOffset()-b.BaseOffset < o.next-o.base && o.begins(b.BaseOffset, b.LeaderEpoch)
+		} else {
+			owned = b.BaseOffset >= o.base && b.NextOffset() <= o.next && b.LeaderEpoch >= o.first && b.LeaderEpoch <= o.last
+		}
+	})
+	if err := w.Run(); found || err != nil {
+		return owned, err
+	}
+	head := make([]byte, record.HeadSize)
+	n, err := file.ReadAt(head, 0)
+	if n < len(head) {
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return true, err
+	}
+	_, err = record.PeekSize(head)
+	switch {
+	case errors.Is(err, record.ErrMagic): // of an old Kafka
+		return false, nil
+	case head[16] == 2:
+		return o.begins(baseOffset(head), epochOf(head)), nil
+	}
+	return true, nil
+}
+
+// begins says whether the file may begin with such a batch. No checksum covers these, so
+// one bit may be wrong.
+func (o *owner) begins(base record.Offset, epoch record.Epoch) bool {
+	wrong := bits.OnesCount32(uint32(epoch ^ o.first))
+	if o.dense {
+		wrong += bits.OnesCount64(uint64(base ^ o.base))
+	}
+	return wrong <= 1
+}
+
+// Begins says whether a log file begins with what was there when it was left in the
+// state st, by its headers, or is all zeros, which are nobody's.
+func (st *State) Begins(file io.ReaderAt, size record.Pos) (bool, error) {
+	sum := uint32(0)
+	err := eachHeader(file, st.Size, func(_ record.Pos, head []byte) {
+		sum = crc32.Update(sum, castagnoli, head)
+	})
+	if sum == st.HeaderSum || err != nil {
+		return err == nil, err
+	}
+	buf := make([]byte, min(scanWindow, int64(size)))
+	for pos := int64(0); pos < int64(size); pos += int64(len(buf)) {
+		n, err := file.ReadAt(buf[:min(int64(len(buf)), int64(size)-pos)], pos)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return false, err
+		}
+		if slices.ContainsFunc(buf[:n], func(b byte) bool { return b != 0 }) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// Surplus says whether a log file that begins with what was left in the state st, and is
+// longer, may have batches behind that.
 func (st *State) Surplus(file io.ReaderAt, size record.Pos) (bool, error) {
 	head := make([]byte, record.HeadSize)
 	n, err := file.ReadAt(head, int64(st.Size))
@@ -41,17 +112,17 @@ func (st *State) Surplus(file io.ReaderAt, size record.Pos) (bool, error) {
 	switch claimed, err := record.PeekSize(head[:n]); {
 	case err == nil && claimed <= int64(size-st.Size): // it may be damaged
 		return true, nil
-	case errors.Is(err, record.ErrMagic): // of an old Kafka
+	case errors.Is(err, record.ErrMagic):
 		return true, nil
 	}
 	found := false
-	w := st.search(file, st.Size, size, func(*record.Batch, record.Pos) { found = true })
+	w := search(file, st.Size, size, func(*record.Batch, record.Pos) { found = true })
 	err = w.Run()
 	return found, err
 }
 
 // search is a walk to the first batch there is.
-func (st *State) search(file io.ReaderAt, from, end record.Pos, found func(b *record.Batch, at record.Pos)) Walk {
+func search(file io.ReaderAt, from, end record.Pos, found func(b *record.Batch, at record.Pos)) Walk {
 	return Walk{
 		File: file, From: from, End: end, Next: math.MaxInt64, open: true, Chain: Chain{Epoch: -1},
 		Batch: func(b *record.Batch, at record.Pos) bool { found(b, at); return false },
