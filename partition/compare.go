@@ -86,15 +86,18 @@ func (c *comparison) anyPut() (bool, error) {
 
 // isOf says whether a file is that of a seal, damaged perhaps.
 func (c *comparison) isOf(seal *segment.Seal, size record.Pos) (bool, error) {
-	if size > seal.Size {
-		return false, nil
-	}
 	f, err := c.fs.OpenFile(c.logName(seal.Base), os.O_RDONLY)
 	if err != nil {
 		return false, err
 	}
 	defer f.Close()
-	return seal.Owns(f, size)
+	owned, err := seal.Owns(f, size)
+	if err != nil || !owned || size <= seal.Size {
+		return owned, err
+	}
+	behind := segment.State{Size: seal.Size}
+	grown, err := behind.Surplus(f, size)
+	return !grown, err
 }
 
 // seals are those of the log; of one of which the id is lost, those that are there.
