@@ -46,6 +46,8 @@ var known = []struct{ name, program string }{
 		"create a 2 segment.bytes=600 retention.ms=-1; crowd a 12; alter a retention.ms=0; roll 2; idle 2; reopen"},
 	{"a stop is cut while the journal is retired, and rounds are called missing",
 		"create a 6 segment.bytes=2000 retention.ms=-1; crowd a 90; large a/3; publish a/3 2; idle 5; crowd a 20"},
+	{"the first start is cut, and the next ones while they write over the only whole document",
+		"start !cut:12:prefix:kept:6036192529127424616; start !kill:8; start !cut:2:prefix:random:195839202483082454; start"},
 }
 
 // Programs that broke a promise once do not break it again.

@@ -57,13 +57,19 @@ type Doc struct {
 }
 
 // Save writes body, a JSON value, as the given generation to both files of
-// name.
+// name. While one is written over the other is whole, on the disk: a process that was
+// killed may have left either as it liked.
 func Save(fsys vfs.FS, name string, generation uint64, body json.RawMessage) error {
 	data, err := encode(generation, body)
 	if err != nil {
 		return err
 	}
-	for _, file := range []string{name, name + CopySuffix} {
+	first := older(fsys, name)
+	second := otherOf(name, first)
+	if err := settle(fsys, second); err != nil {
+		return fmt.Errorf("save %s: %w", fsys.Path(name), err)
+	}
+	for _, file := range []string{first, second} {
 		if err := write(fsys, file, data); err != nil {
 			return fmt.Errorf("save %s: %w", fsys.Path(file), err)
 		}
@@ -79,6 +85,9 @@ func Load(fsys vfs.FS, name string, of Identity) (Doc, error) {
 		return doc, err
 	}
 	data, err := encode(doc.Generation, doc.Body)
+	if err == nil {
+		err = settle(fsys, otherOf(name, stale))
+	}
 	if err == nil {
 		err = write(fsys, stale, data)
 	}
@@ -121,6 +130,35 @@ func Read(fsys vfs.FS, name string, of Identity) (doc Doc, stale string, err err
 		return a, name + CopySuffix, nil
 	}
 	return a, "", nil
+}
+
+// older is the one of the two files that costs less to lose.
+func older(fsys vfs.FS, name string) string {
+	a, err := read(fsys, name)
+	b, cerr := read(fsys, name+CopySuffix)
+	if err == nil && (cerr != nil || b.Generation < a.Generation) {
+		return name + CopySuffix
+	}
+	return name
+}
+
+func otherOf(name, file string) string {
+	if file == name {
+		return name + CopySuffix
+	}
+	return name
+}
+
+// settle has the disk take what can be read of a file, if there is one.
+func settle(fsys vfs.FS, name string) error {
+	f, err := fsys.OpenFile(name, os.O_RDWR)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // differ says whether two documents are of different things.

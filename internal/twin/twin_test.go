@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 	"syscall"
@@ -287,6 +288,47 @@ func TestCutSaveLeavesOldOrNew(t *testing.T) {
 			d, err := twin.Load(m.Crash(vfs.CrashOptions{Seed: seed, Unsynced: vfs.UnsyncedPages}), "doc", twin.Identity{})
 			if err != nil || (d.Generation != 7 && d.Generation != 8) {
 				t.Fatalf("cut at call %d, seed %d: generation %d, %v", n, seed, d.Generation, err)
+			}
+		}
+	}
+}
+
+// What a killed process has left need not be on the disk, whichever of the two files it
+// is: a save, or the mending of one file, that the power cuts leaves a document.
+func TestSaveAfterAKillLeavesADocument(t *testing.T) {
+	const name = "doc"
+	state := func(n int) json.RawMessage { return fmt.Appendf(nil, `{"n":%d,"pad":"%s"}`, n, strings.Repeat("x", 700)) }
+	cut := errors.New("cut")
+	for kill := int64(1); kill < 20; kill++ {
+		for power := int64(1); power < 20; power++ {
+			for seed := range uint64(6) {
+				disk := vfs.NewMem()
+				if err := twin.Save(disk, name, 1, state(1)); err != nil {
+					t.Fatal(err)
+				}
+				calls := int64(0)
+				stop := func(at int64) vfs.FS {
+					calls = 0
+					return vfs.NewFaulty(disk, func(op vfs.Op) vfs.Fault {
+						if op.Kind == vfs.OpWrite || op.Kind == vfs.OpTruncate || op.Kind == vfs.OpSync {
+							calls++
+						}
+						if calls >= at {
+							return vfs.Fault{Err: cut, Short: 300}
+						}
+						return vfs.Fault{}
+					})
+				}
+				twin.Save(stop(kill), name, 2, state(2))
+				disk = disk.Clone() // what the killed process had not synced is still in memory only
+				dying := stop(power)
+				if doc, err := twin.Load(dying, name, twin.Identity{}); err == nil {
+					twin.Save(dying, name, doc.Generation+1, state(3))
+				}
+				left := disk.Crash(vfs.CrashOptions{Seed: seed, Unsynced: vfs.UnsyncedPrefix, Names: vfs.NamesKept})
+				if _, err := twin.Load(left, name, twin.Identity{}); err != nil {
+					t.Fatalf("killed at call %d, cut at %d, seed %d: %v", kill, power, seed, err)
+				}
 			}
 		}
 	}
