@@ -297,11 +297,13 @@ func TestCutSaveLeavesOldOrNew(t *testing.T) {
 // is: a save, or the mending of one file, that the power cuts leaves a document.
 func TestSaveAfterAKillLeavesADocument(t *testing.T) {
 	const name = "doc"
-	state := func(n int) json.RawMessage { return fmt.Appendf(nil, `{"n":%d,"pad":"%s"}`, n, strings.Repeat("x", 700)) }
+	state := func(n int) json.RawMessage {
+		return fmt.Appendf(nil, `{"n":%d,"pad":"%s"}`, n, strings.Repeat(string(rune('a'+n)), 700))
+	}
 	cut := errors.New("cut")
 	for kill := int64(1); kill < 20; kill++ {
 		for power := int64(1); power < 20; power++ {
-			for seed := range uint64(6) {
+			for seed := range uint64(12) {
 				disk := vfs.NewMem()
 				if err := twin.Save(disk, name, 1, state(1)); err != nil {
 					t.Fatal(err)
@@ -325,7 +327,7 @@ func TestSaveAfterAKillLeavesADocument(t *testing.T) {
 				if doc, err := twin.Load(dying, name, twin.Identity{}); err == nil {
 					twin.Save(dying, name, doc.Generation+1, state(3))
 				}
-				left := disk.Crash(vfs.CrashOptions{Seed: seed, Unsynced: vfs.UnsyncedPrefix, Names: vfs.NamesKept})
+				left := disk.Crash(vfs.CrashOptions{Seed: seed, Unsynced: vfs.UnsyncedSectors, Names: vfs.NamesKept})
 				if _, err := twin.Load(left, name, twin.Identity{}); err != nil {
 					t.Fatalf("killed at call %d, cut at %d, seed %d: %v", kill, power, seed, err)
 				}
