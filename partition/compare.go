@@ -74,7 +74,7 @@ func (c *comparison) anyPut() (bool, error) {
 			continue
 		}
 		seal, ok := known[base]
-		if !ok || seal.Next <= c.start { // or was deleted
+		if !ok || c.id == "" && seal.Next <= c.start { // or was deleted, which nothing but the metadata says for good
 			return true, nil
 		}
 		if owned, err := c.isOf(&seal, record.Pos(info.Size())); !owned || err != nil {

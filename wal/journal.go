@@ -70,7 +70,7 @@ type prepared struct {
 }
 
 // Open makes ready to write behind what Read has read; it touches nothing yet.
-// Rounds go on behind round after, or the last that was read if that is higher,
+// Rounds go on behind round after, or the last one that was there if that is higher,
 // always in a file that held none: what an old one holds behind its last sync is
 // not known. The files that were read are kept until Retire; they do not count for
 // MaxBytes.
@@ -79,7 +79,7 @@ func Open(fsys vfs.FS, dir string, o Options, old *Old, after uint64) *Journal {
 		o.MaxBytes = defaultMaxBytes
 	}
 	j := &Journal{fs: fsys, dir: dir, max: o.MaxBytes, number: old.number, serial: old.serial, ready: make(chan prepared, 1)}
-	j.round.Store(max(after, old.round))
+	j.round.Store(max(after, old.round, old.released)) // numbers never go back
 	j.released.Store(old.released)
 	if old.round == 0 {
 		j.released.Store(j.Round()) // there is none that may be needed

@@ -435,8 +435,8 @@ func TestReleasedRoundsAreNotMissed(t *testing.T) {
 	if err := m.Remove(j.live[len(j.live)-2].name); err != nil {
 		t.Fatal(err)
 	}
-	if _, old := readAll(t, m); len(old.Damaged) != 1 {
-		t.Fatalf("a file is gone: %v", old.Damaged)
+	if _, old := readAll(t, m); len(old.Missing(0)) != 1 {
+		t.Fatalf("a file is gone: %v", old.Missing(0))
 	}
 }
 
@@ -525,7 +525,7 @@ func TestEveryTruncation(t *testing.T) {
 				}
 			}
 			rounds, old := readAll(t, cut)
-			whole, damaged := 0, len(old.Damaged) > 0
+			whole, damaged := 0, len(old.Missing(0)) > 0
 			for _, r := range rounds {
 				damaged = damaged || r.Damaged != ""
 				for _, f := range r.Frames {

@@ -25,9 +25,9 @@ type Old struct {
 
 	released uint64 // rounds up to here were not needed, say files and rounds
 	unread   bool   // by List: the files are of no interest
-	// Damaged says what is missing of the journal: files that could not be read at
-	// all or that were cut, rounds that are not there and were not released. What is
-	// missing in front of all rounds is not in it, see Missing.
+	gaps     []gap  // in the numbers of rounds
+	// Damaged are files that could not be read at all or that were cut. What is missing
+	// beside is not in it, see Missing.
 	Damaged []error
 	// Unreadable are the names of those files.
 	Unreadable []string
@@ -66,11 +66,6 @@ func Read(fsys vfs.FS, dir string, visit func(Round) error) (*Old, error) {
 			return nil, err
 		}
 	}
-	for _, g := range r.gaps {
-		if err := old.missing(g, 0); err != nil {
-			old.Damaged = append(old.Damaged, err)
-		}
-	}
 	old.noteCuts(fsys)
 	return old, r.flush(true)
 }
@@ -84,12 +79,23 @@ func (o *Old) missing(g gap, covered uint64) error {
 }
 
 // Missing is what is missing of a journal of which all files were read: what Damaged
-// says, and rounds in front of the first one. Those up to covered are not missed: the
+// says, rounds between others, and in front of the first one. Those up to covered are not missed: the
 // caller knows that they were not needed, which the journal learns with its next round.
 func (o *Old) Missing(covered uint64) []error {
-	missing := slices.Clone(o.Damaged)
+	missing := o.MissingBetween(covered)
 	if o.first > 1 {
 		if err := o.missing(gap{1, o.first - 1}, covered); err != nil {
+			missing = append(missing, err)
+		}
+	}
+	return missing
+}
+
+// MissingBetween is Missing for who may have left out the first files.
+func (o *Old) MissingBetween(covered uint64) []error {
+	missing := slices.Clone(o.Damaged)
+	for _, g := range o.gaps {
+		if err := o.missing(g, covered); err != nil {
 			missing = append(missing, err)
 		}
 	}
@@ -188,7 +194,6 @@ type reading struct {
 
 	held    *Round
 	orphans Round // frames behind held of rounds whose headers do not check
-	gaps    []gap // in the numbers of rounds
 }
 
 // gap is rounds that are not there, both included.
@@ -262,7 +267,7 @@ func (r *reading) round(f *file, h roundHead, pos int64, data []byte) error {
 	if r.old.first == 0 {
 		r.old.first = h.number
 	} else if h.number > r.old.round+1 {
-		r.gaps = append(r.gaps, gap{r.old.round + 1, h.number - 1})
+		r.old.gaps = append(r.old.gaps, gap{r.old.round + 1, h.number - 1})
 	}
 	r.old.released = max(r.old.released, h.released)
 	r.held, r.old.round, f.last = next, h.number, h.number

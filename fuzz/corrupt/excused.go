@@ -13,9 +13,6 @@ type excuse struct {
 }
 
 var excuses = []excuse{
-	{"a document of another partition is believed", func(m *mutation, _ *state, _ string) bool {
-		return m.op == "swap" && kindOf(m.file) == partDoc
-	}},
 	{"a log of another partition, with the same base offset, is believed", func(m *mutation, _ *state, _ string) bool {
 		return m.op == "swap" && kindOf(m.file) == logFile && path.Base(m.file) == path.Base(m.other)
 	}},

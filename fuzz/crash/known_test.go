@@ -48,6 +48,8 @@ var known = []struct{ name, program string }{
 		"create a 6 segment.bytes=2000 retention.ms=-1; crowd a 90; large a/3; publish a/3 2; idle 5; crowd a 20"},
 	{"the first start is cut, and the next ones while they write over the only whole document",
 		"start !cut:12:prefix:kept:6036192529127424616; start !kill:8; start !cut:2:prefix:random:195839202483082454; start"},
+	{"the only topic is deleted, and the journal that it had is called missing",
+		"create c 3 segment.bytes=9000 retention.ms=-1; crowd c 64; roll 1; delete c; idle 5"},
 }
 
 // Programs that broke a promise once do not break it again.

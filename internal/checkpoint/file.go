@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 
 	"github.com/varvelog/varve/partition"
 	"github.com/varvelog/varve/wal"
@@ -46,8 +47,11 @@ func (f *File) Round() (round uint64) {
 }
 
 // Covered is the round of the journal up to which the files of each log in it have
-// everything.
+// everything: of none, where all topics were deleted, that is any.
 func (f *File) Covered() (round uint64) {
+	if f.Logs != nil && len(f.Logs) == 0 {
+		return math.MaxUint64
+	}
 	first := true
 	for _, e := range f.Logs {
 		if first || e.Round < round {

@@ -123,7 +123,7 @@ func (d *walDump) run() error {
 		return err
 	}
 	var gaps []*fault
-	missing := old.Damaged
+	missing := old.MissingBetween(0)
 	if d.whole {
 		missing = old.Missing(d.covered)
 	}
