@@ -111,7 +111,10 @@ func (s *Segment) makeRoom(h *handle, start int64, entries []Entry) error {
 	if need <= s.room {
 		return nil
 	}
-	room := max(need, min(need+min(max(need/4, leastRoom), mostRoom), s.opt.Bytes))
+	room := need
+	if free, _, err := s.fs.Space(); err == nil && free >= plenty {
+		room = max(need, min(need+min(max(need/4, leastRoom), mostRoom), s.opt.Bytes))
+	}
 	err := h.file.Allocate(room)
 	if err != nil && room > need {
 		room = need
@@ -123,10 +126,12 @@ func (s *Segment) makeRoom(h *handle, start int64, entries []Entry) error {
 	return err
 }
 
-// A segment keeps a quarter more space than it takes, within these bounds.
+// A segment keeps a quarter more space than it takes, within these bounds, while there is
+// plenty: on a disk that is nearly full others need it more.
 const (
 	leastRoom = 16 << 10
 	mostRoom  = 1 << 20
+	plenty    = 64 << 20
 )
 
 // giveBack frees the space behind the end of the file. Where that fails it costs the
