@@ -13,7 +13,7 @@ import (
 var (
 	flagPoints  = flag.Int64("crash.points", 3000, "crash points of the campaign")
 	flagSeed    = flag.Uint64("crash.seed", 1, "seed of the campaign, or of the program")
-	flagProgram = flag.String("crash.program", "", "the program that TestProgram runs")
+	flagProgram = flag.String("crash.program", "create a 1 retention.ms=-1; publish a/0 3; roll 1; publish a/0 1", "the program that TestProgram runs")
 	flagTimes   = flag.Int("crash.times", 20, "how often it does")
 )
 
@@ -50,9 +50,6 @@ func TestCampaign(t *testing.T) {
 // One program, again and again: what goroutines do beside each other is not the same
 // each time.
 func TestProgram(t *testing.T) {
-	if *flagProgram == "" {
-		t.Skip("no -crash.program is given")
-	}
 	p, err := Parse(*flagProgram)
 	if err != nil {
 		t.Fatal(err)
