@@ -72,13 +72,18 @@ func (c *Campaign) Run() *Failure {
 	return nil
 }
 
-// Repeat runs one program so many times, each with other crashes at each of the calls
-// of its last life, and shortens it if it fails.
-func (c *Campaign) Repeat(p Program, seed uint64, times int) *Failure {
+// Repeat runs one program until it had Points crash points, each time with other
+// crashes at each of the calls of its last life. What fails is not shortened: it is
+// what it was asked for.
+func (c *Campaign) Repeat(p Program) *Failure {
 	c.tally = newTally()
-	for i := range uint64(times) {
-		if f := c.try(p, mix(seed, i), 1); f != nil {
-			return c.shorten(f)
+	for i := uint64(0); c.points.Load() < c.Points; i++ {
+		before := c.points.Load()
+		if f := c.try(p, mix(c.Seed, i), 1); f != nil {
+			return f
+		}
+		if c.points.Load() == before { // it does nothing that could be cut
+			return nil
 		}
 	}
 	return nil

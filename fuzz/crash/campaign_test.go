@@ -11,10 +11,9 @@ import (
 )
 
 var (
-	flagPoints  = flag.Int64("crash.points", 3000, "crash points of the campaign")
+	flagPoints  = flag.Int64("crash.points", 3000, "crash points of the campaign, or of the program")
 	flagSeed    = flag.Uint64("crash.seed", 1, "seed of the campaign, or of the program")
 	flagProgram = flag.String("crash.program", "create a 1 retention.ms=-1; publish a/0 3; roll 1; publish a/0 1", "the program that TestProgram runs")
-	flagTimes   = flag.Int("crash.times", 20, "how often it does")
 )
 
 // bubbles runs functions in bubbles of a test.
@@ -54,8 +53,8 @@ func TestProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Campaign{Bubble: bubbles(t), Out: os.Stdout}
-	if f := c.Repeat(p, *flagSeed, *flagTimes); f != nil {
+	c := &Campaign{Seed: *flagSeed, Points: *flagPoints, Bubble: bubbles(t), Out: os.Stdout}
+	if f := c.Repeat(p); f != nil {
 		t.Fatalf("a promise is broken:\n%s", f)
 	}
 	t.Logf("%s", c.figures(time.Second))
