@@ -309,6 +309,10 @@ func (j *Journal) thinLocked(n int) error {
 // Retire has nothing in files that end with a round up to and including round read
 // again: it is safe elsewhere. That is durable when it returns. Nothing may be
 // written meanwhile.
+//
+// Every spare file learns of it too: any of them may be the only one that is kept, and
+// from it the next life has the number to go on behind. Were numbers given out again,
+// a file of which the removal is not durable could come back and be taken for newer.
 func (j *Journal) Retire(round uint64) error {
 	j.raise(round)
 	j.settle()
@@ -318,7 +322,14 @@ func (j *Journal) Retire(round uint64) error {
 	for _, c := range j.live {
 		if c.last > round {
 			kept = append(kept, c)
-			continue
+		} else if j.spares = append(j.spares, c); c == j.cur {
+			j.cur = nil
+		}
+	}
+	j.live = kept
+	for _, c := range j.spares {
+		if !c.old && c.last == 0 && c.head.released >= round {
+			continue // it was made ready since
 		}
 		err := c.open(j.fs)
 		if err == nil {
@@ -328,11 +339,7 @@ func (j *Journal) Retire(round uint64) error {
 		if err != nil {
 			return fmt.Errorf("journal %s: %w", j.fs.Path(c.name), err)
 		}
-		if j.spares = append(j.spares, c); c == j.cur {
-			j.cur = nil
-		}
 	}
-	j.live = kept
 	return j.thinLocked(spareFiles)
 }
 

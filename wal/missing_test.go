@@ -169,3 +169,47 @@ func TestSmallSparesAreNotUsed(t *testing.T) {
 		t.Errorf("%d files are left", len(old.files))
 	}
 }
+
+// A file that was removed may be there again after a power cut, with its rounds. What
+// was written since is newer.
+func TestRemovedFilesMayReturn(t *testing.T) {
+	for released := uint64(0); released <= 24; released++ {
+		m, j := journalOf(t, 24)
+		check(t, j.Release(released))
+		was := m.Clone()
+		check(t, j.Retire(24))
+		check(t, j.Shrink())
+		check(t, j.Close())
+
+		old, err := List(m, dir)
+		check(t, err)
+		j = Open(m, dir, Options{MaxBytes: MinBytes}, old, 0)
+		write(t, j, aFrame(100, 10))
+		write(t, j, aFrame(101, 10))
+		check(t, j.Close())
+
+		for _, name := range was.Files() {
+			if _, err := m.ReadFile(name); err == nil {
+				continue
+			}
+			data, err := was.ReadFile(name)
+			check(t, err)
+			check(t, m.WriteFile(name, data))
+		}
+		rounds, old := readAll(t, m)
+		n := len(rounds)
+		if n < 2 || !same(rounds[n-2].Frames[0], aFrame(100, 10)) || !same(rounds[n-1].Frames[0], aFrame(101, 10)) {
+			t.Errorf("%d of 24 rounds were released: the %d that are read do not end with the last two", released, n)
+		}
+		if missing := old.Missing(0); len(missing) > 0 {
+			t.Errorf("%d of 24 rounds were released: %v", released, missing)
+		}
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

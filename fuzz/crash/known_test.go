@@ -50,6 +50,8 @@ var known = []struct{ name, program string }{
 		"start !cut:12:prefix:kept:6036192529127424616; start !kill:8; start !cut:2:prefix:random:195839202483082454; start"},
 	{"the only topic is deleted, and the journal that it had is called missing",
 		"create c 3 segment.bytes=9000 retention.ms=-1; crowd c 64; roll 1; delete c; idle 5"},
+	{"numbers of rounds go back, and a journal file that returns is newer",
+		"create c 3 segment.bytes=9000 retention.ms=-1; crowd c 64; roll 1; delete c; crowd c 1; idle 1; reopen; create b 5 retention.ms=-1; publish b/1 2; stop"},
 }
 
 // Programs that broke a promise once do not break it again.

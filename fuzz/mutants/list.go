@@ -52,6 +52,8 @@ var mutants = []mutant{
 		"	binary.BigEndian.PutUint64(b[:], id)\n", "	_ = id\n", journal, "."},
 	{"journal: a failed sync is tried again", "wal/journal.go",
 		"	if j.failed != nil {\n		return 0, j.failed\n	}\n", "", journal, "."},
+	{"journal: a spare file does not learn what is released", "wal/journal.go",
+		"		if !c.old && c.last == 0 && c.head.released >= round {", "		if !c.old {", journal, "."},
 	{"recovery trusts the page cache", "segment/recover.go",
 		"		if _, err := h.file.WriteAt(part, int64(pos)); err != nil {\n			return err\n		}\n", "", part, "."},
 	{"names of new files are not synced", "partition/sync.go",
