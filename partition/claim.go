@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"time"
 
 	"github.com/varvelog/varve/internal/twin"
 	"github.com/varvelog/varve/internal/vfs"
@@ -24,8 +25,12 @@ const everything record.Offset = math.MaxInt64
 //	the files are             metadata is there   it is lost
 //	as they were left         nothing to note     made anew from the checkpoint
 //	fewer, or shorter         nothing to note     made anew from the checkpoint
-//	others, more, or longer   taken over          taken over
+//	others, more, or longer   refused             taken over
 //	of no known checkpoint    nothing is torn     taken over, unless seals show that it is lost
+//
+// Others are refused until they are gone, for what stands in the way may be the only
+// copy of what is missing, under another name. In a log that never had a record they
+// are taken over: nothing of it can be missing.
 //
 // cp is what the last checkpoint kept of the log, nil where it kept nothing. Claim is to
 // be called for Stopped and Clean, and again if the mark was not taken away after it. It
@@ -52,13 +57,14 @@ func Claim(env Env, name, dir string, cp *Checkpoint, left Left) error {
 // claim is Claim with the names of the files, and with metadata that may be damaged.
 func (l *Log) claim(bases []record.Offset, cp *Checkpoint, left Left, damaged bool) error {
 	lost := damaged || l.meta.generation == 0
-	if left.Stop != Clean || cp == nil {
-		if lost || len(bases) == 0 || l.meta.body.Durable == everything {
+	if l.meta.body.Stopped != 0 {
+		left = Left{Stop: Clean, Marked: time.Unix(0, l.meta.body.Stopped)}
+	}
+	if left.Stop != Clean || cp == nil || !lost && cp.Taken != l.meta.body.Taken {
+		if lost || len(bases) == 0 {
 			return nil // where it is lost, Open takes it over, or says what is missing
 		}
-		body := l.meta.body
-		body.Durable = everything
-		return l.meta.save(l, body)
+		return l.nothingTorn()
 	}
 	c := comparison{fs: l.env.FS, dir: l.dir, bases: bases, st: &cp.Active, start: cp.Start, marked: left.Marked, id: l.meta.body.ID, taken: l.meta.body.Taken}
 	found, err := c.run()
@@ -68,14 +74,49 @@ func (l *Log) claim(bases []record.Offset, cp *Checkpoint, left Left, damaged bo
 	switch {
 	case err != nil:
 		return err
+	case found == others && !lost && cp.Active.Next > 0:
+		return l.refuse(c.stranger, left.Marked)
 	case found == others:
 		return l.takeOver(bases, cp)
 	case lost:
 		l.log.Error("metadata is lost, making it anew from the checkpoint", "partition", l.name,
 			"dir", l.env.FS.Path(l.dir))
 		return l.meta.save(l, metadataBody{ID: newID(), LogStart: cp.Start, Sparse: cp.Sparse, Taken: cp.Taken})
+	case l.meta.body.Stopped != 0: // the mark, by which more could be told, is gone since
+		return l.nothingTorn()
 	}
 	return nil
+}
+
+// nothingTorn notes that of the files as they are nothing is torn.
+func (l *Log) nothingTorn() error {
+	body := l.meta.body
+	body.Durable, body.Stopped = everything, 0
+	if body == l.meta.body {
+		return nil
+	}
+	return l.meta.save(l, body)
+}
+
+// refuse notes when the log was left, for the next start to compare it again, and says
+// what is in the way.
+func (l *Log) refuse(stranger string, marked time.Time) error {
+	body := l.meta.body
+	if body.Stopped = marked.UnixNano(); body != l.meta.body {
+		seals := sealFile{fs: l.env.FS, name: l.dir + "/" + sealsName}
+		if there, err := seals.exists(); err != nil {
+			return err
+		} else if there {
+			if err := seals.sync(); err != nil { // by which its own files will be known
+				return err
+			}
+		}
+		if err := l.meta.save(l, body); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%s is not as it was left at the stop: bring back what was there, or move it away; "+
+		"files of another log belong into a partition that never had a record", l.env.FS.Path(stranger))
 }
 
 // takeOver notes that the files of the log are somebody else's, or may be: gaps of

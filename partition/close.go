@@ -84,6 +84,9 @@ func (l *Log) Close() (Checkpoint, error) {
 	if err == nil {
 		cp, err = l.snapshot((*segment.Segment).Rest)
 	}
+	if err == nil && l.seals.unsynced {
+		err = l.seals.sync()
+	}
 	l.release()
 	return cp, err
 }

@@ -40,15 +40,19 @@ type comparison struct {
 	marked time.Time
 	id     string // of the log, "" where that is not known
 	taken  uint8  // how often it was taken over
+
+	stranger string // the first file that is not as it was left, for others
 }
 
 func (c *comparison) run() (remains, error) {
 	if n := len(c.bases); n > 0 && c.bases[n-1] > c.st.Base {
+		c.stranger = c.logName(c.bases[n-1])
 		return others, nil
 	}
 	if put, err := c.anyPut(); put || err != nil {
 		return others, err
 	}
+	c.stranger = c.logName(c.st.Base)
 	return c.active()
 }
 
@@ -66,6 +70,7 @@ func (c *comparison) anyPut() (bool, error) {
 		if base == c.st.Base {
 			continue
 		}
+		c.stranger = c.logName(base)
 		info, err := c.fs.Stat(c.logName(base))
 		if err != nil {
 			return false, err
@@ -91,6 +96,9 @@ func (c *comparison) isOf(seal *segment.Seal, size record.Pos) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
+	if seal.Next <= c.start { // it was deleted, and will be again
+		return seal.Is(f, size)
+	}
 	owned, err := seal.Owns(f, size)
 	if err != nil || !owned || size <= seal.Size {
 		return owned, err

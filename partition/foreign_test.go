@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -115,8 +116,9 @@ func TestDamageInACopiedLogIsKept(t *testing.T) {
 	}
 }
 
-// It keeps them too when it takes the place of an empty partition that was stopped
-// cleanly, with the metadata of that or without.
+// It keeps them too when it takes the place of a partition that was stopped cleanly and
+// never had a record, or has lost its metadata. Any other is refused, again and again, until its
+// own files are back.
 func TestCopiedLogInTheFilesOfAnother(t *testing.T) {
 	files := map[record.Offset][]record.Offset{0: {3, 9}, 30: {41, 50}, 60: {61, 70}}
 	for _, used := range []int{0, 2} { // records in the log whose place it takes
@@ -142,16 +144,53 @@ func TestCopiedLogInTheFilesOfAnother(t *testing.T) {
 				name := fmt.Sprintf("%s/%020d.log", dir, base)
 				before[name], _ = disk.ReadFile(name)
 			}
-			left.open(&cp, true)
+			refused := kept && used > 0
+			if err := left.tryOpen(&cp, true); (err != nil) != refused || err != nil && !strings.Contains(err.Error(), "00000000000000000060.log") {
+				t.Fatalf("metadata kept %t, %d records: %v", kept, used, err)
+			}
+			if refused {
+				left.refusedUntil(r.disk, &cp)
+			}
 			for name, data := range before {
 				if now, err := disk.ReadFile(name); err != nil || !bytes.Equal(now, data) {
 					t.Errorf("metadata kept %t, %d records: %s had %d bytes and has %d (%v)\n%s", kept, used, name, len(data), len(now), err, left.logged.String())
 				}
 			}
+			if refused {
+				continue
+			}
 			if entries, err := read(left.log, left.log.Start()); err != nil || len(entries) != 6 {
 				t.Errorf("%d records used: %d of 6 are there: %v\n%s", used, len(entries), err, left.logged.String())
 			}
 		}
+	}
+}
+
+// refusedUntil opens the log without a mark of a clean stop, which is refused, and then
+// with the files that it had.
+func (r *rig) refusedUntil(had *vfs.Mem, cp *partition.Checkpoint) {
+	r.t.Helper()
+	for range 2 {
+		if err := r.tryOpen(cp, false); err == nil {
+			r.t.Fatalf("it was opened after a crash")
+		}
+	}
+	again := &rig{t: r.t, disk: r.disk.Clone(), cfg: r.cfg, now: r.now, eager: true}
+	again.wrote = map[record.Offset]string{}
+	for _, name := range again.disk.Files() {
+		if strings.HasSuffix(name, ".log") {
+			check(r.t, again.disk.Remove(name))
+		}
+	}
+	for _, name := range had.Files() {
+		if strings.Contains(path.Base(name), "0000") {
+			data, err := had.ReadFile(name)
+			check(r.t, errors.Join(err, again.disk.WriteFile(name, data)))
+		}
+	}
+	again.open(cp, false)
+	if entries, err := read(again.log, 0); err != nil || len(entries) != int(cp.Active.Next) {
+		r.t.Errorf("%d of %d are there when the files are back: %v\n%s", len(entries), cp.Active.Next, err, again.logged.String())
 	}
 }
 
@@ -223,8 +262,8 @@ func TestSealsOfAnotherLogAreNotBelieved(t *testing.T) {
 	}
 }
 
-// Seals of the files that were there before others were taken over are not believed,
-// though the log has kept its id: no segment of theirs is missing.
+// Seals of the files that were there before others were taken over are not believed: no
+// segment of theirs is missing.
 func TestSealsOfBeforeATakeOverAreNotBelieved(t *testing.T) {
 	r := newRig(t, small(partition.Fsync))
 	for range 14 {
@@ -242,11 +281,12 @@ func TestSealsOfBeforeATakeOverAreNotBelieved(t *testing.T) {
 			check(t, r.disk.Remove(name))
 		}
 	}
+	check(t, errors.Join(r.disk.Remove(dir+"/partition.json"), r.disk.Remove(dir+"/partition.json.copy")))
 	left := &rig{t: t, disk: r.disk, cfg: r.cfg, now: r.now, eager: true}
 	left.wrote = map[record.Offset]string{}
 	left.open(&cp, true)
 	for range 2 {
-		if entries, err := read(left.log, 0); err != nil || len(entries) != 3 {
+		if entries, err := read(left.log, left.log.Start()); err != nil || len(entries) != 3 {
 			t.Errorf("%d of 3 are there: %v\n%s", len(entries), err, left.logged.String())
 		}
 		if said := left.logged.with("segment is missing"); len(said) > 0 {

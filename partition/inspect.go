@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/varvelog/varve/internal/twin"
 	"github.com/varvelog/varve/internal/vfs"
@@ -67,7 +68,10 @@ func Inspect(fsys vfs.FS, dir string, cp *Checkpoint, left Left) (Inspection, er
 	if cp != nil && !in.Known && len(in.Metadata) == 0 {
 		in.flawed(MetadataName, "is missing, and so is its copy")
 	}
-	if cp != nil && left.Stop == Clean {
+	if body.Stopped != 0 {
+		left = Left{Stop: Clean, Marked: time.Unix(0, body.Stopped)}
+	}
+	if in.Checkpoint != nil && left.Stop == Clean {
 		c := comparison{fs: fsys, dir: dir, bases: in.Bases, st: &cp.Active, start: cp.Start, marked: left.Marked, id: body.ID, taken: body.Taken}
 		in.claim(&c, cp)
 	}
@@ -80,6 +84,8 @@ func (in *Inspection) claim(c *comparison, cp *Checkpoint) {
 	found, err := c.run()
 	switch {
 	case err != nil:
+	case found == others && in.Known && cp.Active.Next > 0:
+		in.flawed(path.Base(c.stranger), "is not as it was left at the stop: the partition cannot be opened while it is there")
 	case found == others:
 		if !in.Known && len(in.Bases) > 0 {
 			in.Start = in.Bases[0]

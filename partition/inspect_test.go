@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"testing"
 
 	"github.com/varvelog/varve/internal/vfs"
@@ -124,12 +125,13 @@ func TestInspectAfterACleanStop(t *testing.T) {
 		change func(m *vfs.Mem) error
 		start  record.Offset
 		sparse bool // and taken over
+		opens  bool
 	}{
-		{"as left", func(*vfs.Mem) error { return nil }, 4, false},
-		{"no metadata", noMetadata, 4, false},
-		{"active segment gone", func(m *vfs.Mem) error { return m.Remove(dir + "/00000000000000000015.log") }, 4, false},
-		{"another file", another, 4, true},
-		{"another file, no metadata", func(m *vfs.Mem) error { return errors.Join(another(m), noMetadata(m), m.Remove(dir+"/seals")) }, 3, true},
+		{"as left", func(*vfs.Mem) error { return nil }, 4, false, true},
+		{"no metadata", noMetadata, 4, false, true},
+		{"active segment gone", func(m *vfs.Mem) error { return m.Remove(dir + "/00000000000000000015.log") }, 4, false, true},
+		{"another file", another, 4, false, false},
+		{"another file, no metadata", func(m *vfs.Mem) error { return errors.Join(another(m), noMetadata(m), m.Remove(dir+"/seals")) }, 3, true, true},
 	} {
 		m := r.disk.Clone()
 		check(t, c.change(m))
@@ -139,9 +141,20 @@ func TestInspectAfterACleanStop(t *testing.T) {
 			t.Errorf("%s: %+v", c.name, in)
 		}
 		left := &rig{book: r.book, t: t, disk: m, cfg: r.cfg, now: r.now, eager: true}
-		left.open(&cp, true)
-		if left.log.Start() != c.start {
-			t.Errorf("%s: the log starts at %d, expected %d", c.name, left.log.Start(), c.start)
+		for _, clean := range []bool{true, false} {
+			said := fmt.Sprint(in.Metadata)
+			err := left.tryOpen(&cp, clean)
+			if (err == nil) != c.opens || strings.Contains(said, "cannot be opened") == c.opens {
+				t.Errorf("%s: %v, and the inspection says %s", c.name, err, said)
+			}
+			if c.opens && left.log.Start() != c.start {
+				t.Errorf("%s: the log starts at %d, expected %d", c.name, left.log.Start(), c.start)
+			}
+			if c.opens {
+				break
+			}
+			in, err = partition.Inspect(lookingOnly(m), dir, &cp, partition.Left{}) // the mark is gone
+			check(t, err)
 		}
 	}
 }

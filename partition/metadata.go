@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/varvelog/varve/internal/twin"
 	"github.com/varvelog/varve/internal/vfs"
@@ -43,6 +44,9 @@ type metadataBody struct {
 	// Gap is what is known to be missing at an end that the log had, and accepted. A
 	// gap in front of a segment needs no such note where Sparse.
 	Gap gap `json:"gap,omitzero"`
+	// Stopped is when the clean stop was, in nanoseconds since 1970, after which the log
+	// could not be opened because its files are others. See Claim.
+	Stopped int64 `json:"stopped,omitempty"`
 	// Swapping says that the files of Quarantine are to take the place of segments.
 	Swapping bool `json:"swapping,omitempty"`
 }
@@ -66,6 +70,9 @@ func decodeMetadata(data []byte) (metadataBody, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&b); err != nil {
+		if field, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+			err = fmt.Errorf("has a field %s: a newer varve wrote it, open it with that", field)
+		}
 		return b, err
 	}
 	if b.LogStart < 0 || b.Durable < 0 {

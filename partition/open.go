@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -90,6 +89,9 @@ func (o *opening) run() error {
 	}
 	o.findEnds()
 	o.addMissing()
+	if err := o.checkNames(); err != nil {
+		return err
+	}
 	if err := o.dropEmptyTail(); err != nil {
 		return err
 	}
@@ -118,6 +120,12 @@ func (o *opening) loadMetadata() error {
 		if err := l.takeOver(o.bases, nil); err != nil {
 			return err
 		}
+	}
+	if l.meta.body.Stopped != 0 {
+		if err := l.claim(o.bases, o.cp, Left{}, false); err != nil {
+			return err
+		}
+		o.clean = false
 	}
 	body := &l.meta.body
 	l.taken = body.Taken
@@ -335,7 +343,7 @@ func (o *opening) keepFound() {
 	l := o.l
 	err := l.Tidy()
 	if err == nil {
-		err = errors.Join(l.seals.sync(), l.env.FS.SyncDir(l.dir)) // also of the index, which leads past the damage
+		err = l.seals.sync() // and the name of the index, which leads past the damage
 	}
 	if err != nil {
 		l.log.Warn("cannot note what is left of a damaged segment: the next start may find less", "partition", l.name, "err", err)

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"path"
 	"slices"
 
 	"github.com/varvelog/varve/internal/vfs"
@@ -22,8 +23,8 @@ const sealsName = "seals"
 // sealFile is the file of seals of a partition: a head that says of which log, then
 // one fixed-size seal behind the other, in the order the segments were finished. It
 // is derived: whatever is wrong with it costs a scan of the segments it does not
-// speak of. It is never synced, for a seal that did not reach the disk whole has a
-// wrong checksum.
+// speak of. It is synced at a stop, for by it the log's own files are known after one,
+// and not before: a seal that did not reach the disk whole has a wrong checksum.
 //
 // The head takes the place of a seal; integers are big-endian:
 //
@@ -42,6 +43,8 @@ type sealFile struct {
 	places  int    // in the file, of the head and of seals that do not check included
 	live    int    // seals of segments that were there when it was last written anew
 	foreign bool   // it is that of another log, or of the files before they were taken over
+
+	unsynced bool // a seal was added
 }
 
 const sealHeadMagic = "vslh"
@@ -157,17 +160,19 @@ func (f *sealFile) add(s segment.Seal, start record.Offset) error {
 		return err
 	}
 	f.places++
+	f.unsynced = true
 	return nil
 }
 
-// sync has what was added survive a power cut: for seals that tell more than the next
-// start would find. The name is the caller's to make durable.
+// sync has what was added survive a power cut, and every name in the directory.
 func (f *sealFile) sync() error {
 	file, err := f.fs.OpenFile(f.name, os.O_RDWR)
 	if err != nil {
 		return err
 	}
-	return errors.Join(file.Sync(), file.Close())
+	err = errors.Join(file.Sync(), file.Close(), f.fs.SyncDir(path.Dir(f.name)))
+	f.unsynced = f.unsynced && err != nil
+	return err
 }
 
 func (f *sealFile) rewrite(start record.Offset) error {

@@ -2,7 +2,9 @@ package partition
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"math/bits"
 	"os"
 
 	"github.com/varvelog/varve/index"
@@ -113,25 +115,56 @@ func (o *opening) dropEmptyTail() error {
 	return nil
 }
 
+// checkNames looks for files that begin with a batch of other offsets than their names
+// say. No crash makes one: somebody gave it another name, and it may be the only copy of
+// what it has. No checksum covers the offset, so one bit of it may be wrong. In a log with
+// gaps a flip makes any offset of any.
+func (o *opening) checkNames() error {
+	if o.clean || o.l.sparse.Load() {
+		return nil
+	}
+	for _, base := range o.bases {
+		if _, sealed := o.seals[base]; sealed || base == o.known.Base && o.known.Size > 0 {
+			continue
+		}
+		first, err := o.firstBatch(base)
+		if err != nil {
+			return err
+		}
+		if first < 0 || bits.OnesCount64(uint64(first^base)) <= 1 {
+			continue
+		}
+		return fmt.Errorf("%s begins with offset %d: give it its name back, or move it away", o.l.env.FS.Path(o.logName(base)), first)
+	}
+	return nil
+}
+
 func (o *opening) holdsNoBatch(base record.Offset) (bool, error) {
+	first, err := o.firstBatch(base)
+	return first < 0, err
+}
+
+// firstBatch is the base offset of the batch that a file begins with, -1 where that is
+// none.
+func (o *opening) firstBatch(base record.Offset) (record.Offset, error) {
 	f, err := o.l.env.FS.OpenFile(o.logName(base), os.O_RDONLY)
 	if err != nil {
-		return false, err
+		return -1, err
 	}
 	defer f.Close()
 	size, err := f.Size()
 	if err != nil {
-		return false, err
+		return -1, err
 	}
 	sc := segment.NewScanner(f, 0, record.Pos(size))
 	if sc.Next() {
-		return false, nil
+		return sc.Batch().BaseOffset, nil
 	}
 	var d *segment.Damage
 	if err := sc.Err(); err != nil && !errors.As(err, &d) {
-		return false, err
+		return -1, err
 	}
-	return true, nil
+	return -1, nil
 }
 
 // dropBehind removes the files of all segments that are left but the first keep:

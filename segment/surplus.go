@@ -27,6 +27,23 @@ func (s *Seal) Owns(file io.ReaderAt, size record.Pos) (bool, error) {
 	return o.owns(file, size)
 }
 
+// Is says whether a log file is the one that was sealed, as far as its length and its
+// batch headers tell.
+func (s *Seal) Is(file io.ReaderAt, size record.Pos) (bool, error) {
+	if size != s.Size {
+		return false, nil
+	}
+	sum, err := headerSum(file, size)
+	return sum == s.HeaderSum, err
+}
+
+func headerSum(file io.ReaderAt, size record.Pos) (sum uint32, err error) {
+	err = eachHeader(file, size, func(_ record.Pos, head []byte) {
+		sum = crc32.Update(sum, castagnoli, head)
+	})
+	return sum, err
+}
+
 // owner is what is known of a log file.
 type owner struct {
 	base, next  record.Offset
@@ -35,20 +52,30 @@ type owner struct {
 	dated       func(ts int64) bool // its first batch
 }
 
-// owns goes by the first batch, by another one where that is damaged, and where all are
-// by what the first header claims. A file without any is nobody else's.
+// owns goes by the batches there are: the first, if it checks, is the one the file began
+// with, and none is outside of its offsets but for one that a flip may have put there.
+// Where all are damaged it goes by what the first header claims. A file without any is
+// nobody else's.
 func (o *owner) owns(file io.ReaderAt, size record.Pos) (bool, error) {
-	found, owned := false, true
-	w := search(file, 0, size, func(b *record.Batch, at record.Pos) {
+	found, owned, inside, strays := false, true, 0, 0
+	w := search(file, 0, size, func(b *record.Batch, at record.Pos) bool {
 		found = true
-		if at == 0 {
-			owned = o.dated(b.MaxTimestamp) && b.LastOffset()-b.BaseOffset < o.next-o.base && o.begins(b.BaseOffset, b.LeaderEpoch)
-		} else {
-			owned = b.BaseOffset >= o.base && b.NextOffset() <= o.next && b.LeaderEpoch >= o.first && b.LeaderEpoch <= o.last
+		count := b.LastOffset() - b.BaseOffset + 1
+		switch {
+		case at == 0:
+			owned = o.dated(b.MaxTimestamp) && count <= o.next-o.base && o.begins(b.BaseOffset, b.LeaderEpoch)
+			inside++
+		case b.BaseOffset >= o.base && b.NextOffset() <= o.next:
+			owned = b.LeaderEpoch >= o.first && b.LeaderEpoch <= o.last
+			inside++
+		default:
+			owned = isFlipped(b.BaseOffset, o.base, o.next-count)
+			strays++
 		}
+		return owned
 	})
 	if err := w.Run(); found || err != nil {
-		return owned, err
+		return owned && strays <= min(1, inside), err
 	}
 	head := make([]byte, record.HeadSize)
 	n, err := file.ReadAt(head, 0)
@@ -81,10 +108,7 @@ func (o *owner) begins(base record.Offset, epoch record.Epoch) bool {
 // Begins says whether a log file begins with what was there when it was left in the
 // state st, by its headers, or is all zeros, which are nobody's.
 func (st *State) Begins(file io.ReaderAt, size record.Pos) (bool, error) {
-	sum := uint32(0)
-	err := eachHeader(file, st.Size, func(_ record.Pos, head []byte) {
-		sum = crc32.Update(sum, castagnoli, head)
-	})
+	sum, err := headerSum(file, st.Size)
 	if sum == st.HeaderSum || err != nil {
 		return err == nil, err
 	}
@@ -116,15 +140,15 @@ func (st *State) Surplus(file io.ReaderAt, size record.Pos) (bool, error) {
 		return true, nil
 	}
 	found := false
-	w := search(file, st.Size, size, func(*record.Batch, record.Pos) { found = true })
+	w := search(file, st.Size, size, func(*record.Batch, record.Pos) bool {
+		found = true
+		return false
+	})
 	err = w.Run()
 	return found, err
 }
 
-// search is a walk to the first batch there is.
-func search(file io.ReaderAt, from, end record.Pos, found func(b *record.Batch, at record.Pos)) Walk {
-	return Walk{
-		File: file, From: from, End: end, Next: math.MaxInt64, open: true, Chain: Chain{Epoch: -1},
-		Batch: func(b *record.Batch, at record.Pos) bool { found(b, at); return false },
-	}
+// search is a walk over the batches there are, until found says that it is enough.
+func search(file io.ReaderAt, from, end record.Pos, found func(b *record.Batch, at record.Pos) bool) Walk {
+	return Walk{File: file, From: from, End: end, Next: math.MaxInt64, open: true, Chain: Chain{Epoch: -1}, Batch: found}
 }

@@ -170,6 +170,30 @@ func TestSmallSparesAreNotUsed(t *testing.T) {
 	}
 }
 
+// A release frees files of rounds up to that one, and not one round more, whatever is
+// written into them then.
+func TestReleaseFreesNoRoundMore(t *testing.T) {
+	for released := range uint64(24) {
+		m, j := journalOf(t, 24)
+		check(t, j.Release(released))
+		for n := range 24 {
+			if _, err := j.Write([]Frame{aFrame(n, 3000)}); err != nil { // until all files are needed
+				break
+			}
+		}
+		check(t, j.Close())
+		rounds, _ := readAll(t, m)
+		if len(rounds) == 0 || rounds[0].Number > released+1 {
+			t.Fatalf("%d rounds were released: the first of %d that are read is %+v", released, len(rounds), rounds[0].Number)
+		}
+		for i, r := range rounds {
+			if r.Number != rounds[0].Number+uint64(i) {
+				t.Fatalf("%d rounds were released: round %d follows %d", released, r.Number, rounds[i-1].Number)
+			}
+		}
+	}
+}
+
 // A file that was removed may be there again after a power cut, with its rounds. What
 // was written since is newer.
 func TestRemovedFilesMayReturn(t *testing.T) {

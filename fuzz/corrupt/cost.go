@@ -118,12 +118,12 @@ func (c *cost) untold(p *part, lost []record.Offset) (list []record.Offset) {
 	return list
 }
 
-// refuses says that a partition may be refused: two files claim its offsets, or its
-// document, or that of its topic, is that of another.
+// refuses says that a partition may be refused: a log file is none that was there, or
+// its document, or that of its topic, is that of another.
 func (c *cost) refuses(name string) bool {
 	topic, _, _ := strings.Cut(name, "/")
 	switch k := kindOf(c.m.file); {
-	case c.m.op == "copy" && k == logFile:
+	case k == logFile && (c.m.op == "copy" || c.m.op == "swap" || c.m.op == "put" || c.m.op == "older"):
 		return c.touches(name)
 	case c.m.op == "swap" && k == partDoc:
 		return c.touches(name)

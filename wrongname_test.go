@@ -1,0 +1,135 @@
+package varve_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/varvelog/varve"
+	"github.com/varvelog/varve/internal/vfs"
+)
+
+// strange is what somebody does to the files of a partition at rest: a segment gets
+// another name, or a copy beside it. to is the new base offset.
+type strange struct {
+	to   int
+	copy bool
+	stop string // how the engine was left: "clean", "no mark", "killed"
+}
+
+// A file under a wrong name is in the way, and may be the only copy of what is missing:
+// the partition is refused, at every start, and nothing is changed. With its name back
+// everything is there; without the file readers are told of what it had, and no offset
+// moves.
+func TestFileUnderAWrongName(t *testing.T) {
+	for _, to := range []int{1, 5, 7, 8, 13, 21, 500, 1 << 40} { // segments of 4 records, 20 in all, one of [8, 12) renamed
+		for _, copied := range []bool{false, true} {
+			for _, stop := range []string{"clean", "no mark", "killed"} {
+				s := strange{to, copied, stop}
+				if to == 8 {
+					continue
+				}
+				t.Run(fmt.Sprintf("%+v", s), func(t *testing.T) { wrongName(t, s) })
+			}
+		}
+	}
+}
+
+func wrongName(t *testing.T, s strange) {
+	const dir = "topics/t/0"
+	const records, from, until = 20, 8, 12
+	m := vfs.NewMem()
+	e, _ := openOn(t, m)
+	level := "durability=os"
+	if s.stop == "killed" {
+		level = "durability=fsync" // of the others a crash takes what it likes
+	}
+	topic, err := e.EnsureTopic("t", varve.TopicConfig{Config: config(level, "retention.ms=-1", "segment.bytes=350")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range records {
+		if _, err := topic.Publish(context.Background(), text("record %06d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if segments := partOf(t, topic, 0).Stats().Segments; len(segments) != 5 || segments[2].Base != from {
+		t.Fatalf("the segments are %+v", segments)
+	}
+	killed := m.Crash(vfs.CrashOptions{Unsynced: vfs.UnsyncedKept, Names: vfs.NamesKept})
+	mustClose(t, e)
+	switch s.stop {
+	case "no mark":
+		if err := m.Remove("clean"); err != nil {
+			t.Fatal(err)
+		}
+	case "killed":
+		m = killed
+	}
+	right, wrong := fmt.Sprintf("%s/%020d.log", dir, from), fmt.Sprintf("%s/%020d.log", dir, s.to)
+	data, err := m.ReadFile(right)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.WriteFile(wrong, data); err != nil {
+		t.Fatal(err)
+	}
+	if !s.copy {
+		if err := m.Remove(right); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for start := range 3 {
+		e, said := openOn(t, m)
+		if err := readsOf(t, e)(func(varve.Record) {}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%020d.log", s.to)) {
+			t.Fatalf("start %d: %v\n%s", start, err, said.buf.String())
+		}
+		e.Close()
+		if now, err := m.ReadFile(wrong); err != nil || string(now) != string(data) {
+			t.Fatalf("start %d: the file has %d bytes of %d (%v)", start, len(now), len(data), err)
+		}
+	}
+
+	back := m.Clone()
+	if err := errors.Join(back.Remove(wrong), back.WriteFile(right, data)); err != nil {
+		t.Fatal(err)
+	}
+	e, said := openOn(t, back)
+	n := 0
+	if err := readsOf(t, e)(func(varve.Record) { n++ }); err != nil || n != records {
+		t.Errorf("%d of %d records are there with the name back: %v\n%s", n, records, err, said.buf.String())
+	}
+	mustClose(t, e)
+
+	if err := m.Remove(wrong); err != nil {
+		t.Fatal(err)
+	}
+	e, said = openOn(t, m)
+	defer mustClose(t, e)
+	if topic, err = e.Topic("t"); err != nil {
+		t.Fatal(err)
+	}
+	n = 0
+	var gap *varve.CorruptError
+	for _, err := range partOf(t, topic, 0).Records(context.Background(), varve.Earliest()) {
+		if err == nil {
+			n++
+		} else if !errors.As(err, &gap) || gap.From != from || gap.To != until {
+			t.Errorf("readers are told %v", err)
+		}
+	}
+	told := gap != nil
+	lost := 0
+	if told {
+		lost = until - from
+	}
+	// After a kill the journal may make the segment anew.
+	if told == s.copy && s.stop != "killed" || n != records-lost {
+		t.Errorf("%d of %d records are there, and it is said that %v\n%s", n, records, gap, said.buf.String())
+	}
+	if off, err := partOf(t, topic, 0).Publish(context.Background(), text("next")); err != nil || off != records {
+		t.Errorf("the next record got offset %d (%v)", off, err)
+	}
+}
