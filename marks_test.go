@@ -2,6 +2,8 @@ package varve_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -114,4 +116,49 @@ func TestStopThatLeavesAPartitionOutIsNotClean(t *testing.T) {
 		t.Error("the stop is called a clean one")
 	}
 	hasRecords(t, disk, 12)
+}
+
+// A directory that was copied while it was at rest has newer files than the mark of its
+// stop. It opens as it was, whatever is wrong with its seals, and goes on.
+func TestCopyOfADirectoryAtRest(t *testing.T) {
+	for name, spoil := range map[string]func(m *vfs.Mem, seals string) error{
+		"as it was":  func(*vfs.Mem, string) error { return nil },
+		"no seals":   func(m *vfs.Mem, seals string) error { return m.Remove(seals) },
+		"a flip":     func(m *vfs.Mem, seals string) error { return m.FlipBit(seals, 8*(2*80+40)) },
+		"empty":      func(m *vfs.Mem, seals string) error { return m.Truncate(seals, 0) },
+		"half of it": func(m *vfs.Mem, seals string) error { return m.Truncate(seals, 200) },
+	} {
+		for _, trim := range []varve.Offset{0, 5, 10} {
+			for _, level := range []string{"durability=fsync", "durability=os"} {
+				t.Run(fmt.Sprint(name, ", trimmed to ", trim, ", ", level), func(t *testing.T) {
+					disk := vfs.NewMem()
+					e, _ := openOn(t, disk)
+					publishTo(t, e, 20, level, "segment.bytes=350")
+					topic, err := e.Topic("t")
+					if err != nil {
+						t.Fatal(err)
+					}
+					if _, err := partOf(t, topic, 0).Trim(trim); err != nil {
+						t.Fatal(err)
+					}
+					mustClose(t, e)
+					names := slices.Sorted(slices.Values(disk.Files()))
+					putBack(t, disk, disk.Clone(), names...)
+					if err := spoil(disk, "topics/t/0/seals"); err != nil {
+						t.Fatal(err)
+					}
+					for _, stop := range []string{"clean", "killed"} {
+						e, said := openOn(t, disk)
+						n := 0
+						if err := readsOf(t, e)(func(varve.Record) { n++ }); err != nil || n != 20-int(trim) {
+							t.Fatalf("%d of %d records are there after a stop (%s): %v\n%s", n, 20-trim, stop, err, said.buf.String())
+						}
+						left := disk.Crash(vfs.CrashOptions{Unsynced: vfs.UnsyncedLost, Names: vfs.NamesLost})
+						mustClose(t, e)
+						disk = left
+					}
+				})
+			}
+		}
+	}
 }

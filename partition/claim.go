@@ -66,7 +66,7 @@ func (l *Log) claim(bases []record.Offset, cp *Checkpoint, left Left, damaged bo
 		}
 		return l.nothingTorn()
 	}
-	c := comparison{fs: l.env.FS, dir: l.dir, bases: bases, st: &cp.Active, start: cp.Start, marked: left.Marked, id: l.meta.body.ID, taken: l.meta.body.Taken}
+	c := comparison{fs: l.env.FS, dir: l.dir, bases: bases, st: &cp.Active, start: cp.Start, marked: left.Marked, id: l.meta.body.ID, taken: l.meta.body.Taken, sparse: cp.Sparse}
 	found, err := c.run()
 	if err == nil && found == rubbish {
 		err = l.cutRubbish(&cp.Active)

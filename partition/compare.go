@@ -40,6 +40,7 @@ type comparison struct {
 	marked time.Time
 	id     string // of the log, "" where that is not known
 	taken  uint8  // how often it was taken over
+	sparse bool   // offsets may be missing
 
 	stranger string // the first file that is not as it was left, for others
 }
@@ -62,11 +63,11 @@ func (c *comparison) anyPut() (bool, error) {
 	if dir, err := c.fs.Stat(c.dir); err != nil || !c.isNew(dir) {
 		return false, err
 	}
-	known, err := c.seals()
+	known, whole, err := c.seals()
 	if err != nil {
 		return false, err
 	}
-	for _, base := range c.bases {
+	for i, base := range c.bases {
 		if base == c.st.Base {
 			continue
 		}
@@ -79,6 +80,16 @@ func (c *comparison) anyPut() (bool, error) {
 			continue
 		}
 		seal, ok := known[base]
+		if !ok && !whole && c.id != "" { // its seal may be the one that is lost
+			next := c.st.Base
+			if i+1 < len(c.bases) {
+				next = c.bases[i+1]
+			}
+			if fits, err := c.fits(base, next, record.Pos(info.Size())); !fits || err != nil || next <= c.start {
+				return true, err
+			}
+			continue
+		}
 		if !ok || c.id == "" && seal.Next <= c.start { // or was deleted, which nothing but the metadata says for good
 			return true, nil
 		}
@@ -108,18 +119,33 @@ func (c *comparison) isOf(seal *segment.Seal, size record.Pos) (bool, error) {
 	return !grown, err
 }
 
-// seals are those of the log; of one of which the id is lost, those that are there.
-func (c *comparison) seals() (map[record.Offset]segment.Seal, error) {
+// fits says whether a file without a seal may be the one of these offsets.
+func (c *comparison) fits(base, next record.Offset, size record.Pos) (bool, error) {
+	f, err := c.fs.OpenFile(c.logName(base), os.O_RDONLY)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	return segment.Fits(f, size, base, next, !c.sparse)
+}
+
+// seals are those of the log, and whether they are all there; of a log of which the id is
+// lost, they are those that there are.
+func (c *comparison) seals() (known map[record.Offset]segment.Seal, whole bool, err error) {
 	f := sealFile{fs: c.fs, name: path.Join(c.dir, sealsName), id: c.id, taken: c.taken}
-	if c.id != "" {
-		seals, _, err := f.read()
-		return seals, err
-	}
 	data, err := vfs.ReadFile(f.fs, f.name, math.MaxInt64)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
 	}
-	return decodeSeals(data), nil
+	if err != nil || c.id != "" && f.isForeign(data) {
+		return nil, false, err
+	}
+	known = decodeSeals(data)
+	places := len(data) / segment.SealSize
+	if headID(data) != "" {
+		places--
+	}
+	return known, places == len(known), nil
 }
 
 func (c *comparison) isNew(info fs.FileInfo) bool { return vfs.Changed(info).After(c.marked) }

@@ -72,7 +72,7 @@ func Inspect(fsys vfs.FS, dir string, cp *Checkpoint, left Left) (Inspection, er
 		left = Left{Stop: Clean, Marked: time.Unix(0, body.Stopped)}
 	}
 	if in.Checkpoint != nil && left.Stop == Clean {
-		c := comparison{fs: fsys, dir: dir, bases: in.Bases, st: &cp.Active, start: cp.Start, marked: left.Marked, id: body.ID, taken: body.Taken}
+		c := comparison{fs: fsys, dir: dir, bases: in.Bases, st: &cp.Active, start: cp.Start, marked: left.Marked, id: body.ID, taken: body.Taken, sparse: cp.Sparse}
 		in.claim(&c, cp)
 	}
 	return in, in.seals(fsys, dir, &body)

@@ -44,6 +44,19 @@ func headerSum(file io.ReaderAt, size record.Pos) (sum uint32, err error) {
 	return sum, err
 }
 
+// Fits says whether a log file may be the one of the offsets [base, next), of which
+// nothing else is known: it has no batch outside of them, and begins with the first of
+// them where none may be missing.
+func Fits(file io.ReaderAt, size record.Pos, base, next record.Offset, dense bool) (fits bool, err error) {
+	fits = true
+	w := search(file, 0, size, func(b *record.Batch, at record.Pos) bool {
+		fits = b.BaseOffset >= base && b.NextOffset() <= next && (at > 0 || !dense || b.BaseOffset == base)
+		return fits
+	})
+	err = w.Run()
+	return fits, err
+}
+
 // owner is what is known of a log file.
 type owner struct {
 	base, next  record.Offset
