@@ -280,6 +280,25 @@ func TestLeftoversOfAddedPartitionsAreNone(t *testing.T) {
 	}
 }
 
+// The directory of a partition whose name is not durable, because somebody moved it away
+// and back after a kill, is served only when it is: what is acknowledged then survives.
+func TestNamesOfPartitionsAreDurableAfterAKill(t *testing.T) {
+	disk := vfs.NewMem()
+	e, _ := openOn(t, disk)
+	want := fill(t, mustTopic(t, e, "t"), "before", 3)
+	killed := disk.Clone()
+	mustClose(t, e)
+	away := func() error { return killed.Rename("topics/t/0", "topics/t/aside") }
+	if err := errors.Join(away(), killed.SyncDir("topics/t"), killed.Rename("topics/t/aside", "topics/t/0")); err != nil {
+		t.Fatal(err)
+	}
+	e, _ = openOn(t, killed)
+	want = append(want, fill(t, mustTopic(t, e, "t"), "after", 3)...)
+	left := killed.Crash(vfs.CrashOptions{})
+	mustClose(t, e)
+	checkValues(t, left, map[string][]string{"t": want})
+}
+
 // Damage to both copies is not guessed about: what they speak of refuses to serve
 // and says why, everything else serves, no file of data is touched, and one copy
 // brought back brings all of it back.

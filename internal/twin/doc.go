@@ -20,5 +20,5 @@
 // apart: of two files that speak of different things neither is the newer one.
 //
 // It is not for large documents or for frequent changes: each save costs two
-// syncs.
+// syncs, and one of the directory where a document has more than a sector.
 package twin

@@ -66,7 +66,7 @@ func Save(fsys vfs.FS, name string, generation uint64, body json.RawMessage) err
 	}
 	first := older(fsys, name)
 	second := otherOf(name, first)
-	if err := settle(fsys, second); err != nil {
+	if err := settle(fsys, second, len(data)); err != nil {
 		return fmt.Errorf("save %s: %w", fsys.Path(name), err)
 	}
 	for _, file := range []string{first, second} {
@@ -86,7 +86,7 @@ func Load(fsys vfs.FS, name string, of Identity) (Doc, error) {
 	}
 	data, err := encode(doc.Generation, doc.Body)
 	if err == nil {
-		err = settle(fsys, otherOf(name, stale))
+		err = settle(fsys, otherOf(name, stale), len(data))
 	}
 	if err == nil {
 		err = write(fsys, stale, data)
@@ -149,8 +149,11 @@ func otherOf(name, file string) string {
 	return name
 }
 
-// settle has the disk take what can be read of a file, if there is one.
-func settle(fsys vfs.FS, name string) error {
+// settle has the disk take what can be read of a file, if there is one, before the
+// other is written over with n bytes. Where that may be torn, because either has more than
+// a sector, their names have to be there too: who was killed while it mended has not
+// synced them.
+func settle(fsys vfs.FS, name string, n int) error {
 	f, err := fsys.OpenFile(name, os.O_RDWR)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -158,7 +161,14 @@ func settle(fsys vfs.FS, name string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	size, err := f.Size()
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil && max(size, int64(n)) > sector {
+		err = fsys.SyncDir(path.Dir(name))
+	}
+	return err
 }
 
 // differ says whether two documents are of different things.

@@ -335,3 +335,43 @@ func TestSaveAfterAKillLeavesADocument(t *testing.T) {
 		}
 	}
 }
+
+// A process that is killed while it mends may leave the name of the second file in memory
+// only: a save of the next one, cut short, leaves a document also when that name is lost.
+func TestSaveCountsOnNoNameThatMayGo(t *testing.T) {
+	const name = "doc"
+	state := func(n int) json.RawMessage {
+		return fmt.Appendf(nil, `{"pad":"%s","n":%d}`, strings.Repeat("x", 700), n)
+	}
+	cut := errors.New("cut")
+	for _, gone := range []string{name, name + twin.CopySuffix} {
+		killed := vfs.NewMem()
+		if err := errors.Join(twin.Save(killed, name, 1, state(1)), killed.Remove(gone), killed.SyncDir(".")); err != nil {
+			t.Fatal(err)
+		}
+		twin.Load(vfs.NewFaulty(killed, func(op vfs.Op) vfs.Fault {
+			if _, err := killed.Stat(gone); err == nil {
+				return vfs.Fault{Err: cut}
+			}
+			return vfs.Fault{}
+		}), name, twin.Identity{})
+		if _, err := killed.Stat(gone); err != nil {
+			t.Fatalf("%s was not mended: %v", gone, err)
+		}
+		for power := int64(1); power < 20; power++ {
+			for seed := range uint64(12) {
+				disk := killed.Clone()
+				twin.Save(vfs.NewFaulty(disk, func(op vfs.Op) vfs.Fault {
+					if op.Seq >= power {
+						return vfs.Fault{Err: cut, Short: 600}
+					}
+					return vfs.Fault{}
+				}), name, 2, state(2))
+				left := disk.Crash(vfs.CrashOptions{Seed: seed, Unsynced: vfs.UnsyncedSectors})
+				if _, err := twin.Load(left, name, twin.Identity{}); err != nil {
+					t.Fatalf("%s was mended, cut at call %d, seed %d: %v", gone, power, seed, err)
+				}
+			}
+		}
+	}
+}
