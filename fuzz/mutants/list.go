@@ -24,6 +24,8 @@ var mutants = []mutant{
 		"		err = e.journal.wal.Retire(e.journal.floor)\n", "		err = nil\n", root, crashes},
 	{"journal of a broken topic is dropped", "replay.go",
 		"			return e.journal.carry(keep)\n", "			return nil\n", root, crashes},
+	{"no mark behind what was carried over", "replay.go",
+		"			_, err = e.journal.wal.Write(nil) // the mark behind them\n", "			_ = err\n", root, "CarriedRounds"},
 	{"journal released too early", "janitor.go",
 		"e.journal.wal.Release(next.needed)", "e.journal.wal.Release(1 << 60)", root, crashes},
 	{"a log that failed is not waited for", "janitor.go",
