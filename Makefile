@@ -82,6 +82,18 @@ corrupt: ## damage a small data directory in every way, one at a time (most of a
 interop: ## Apache Kafka reads our files, we read its (needs a JDK and Maven)
 	$(GO) test -tags interop -count=1 -timeout 15m ./interop/...
 
+.PHONY: bench
+bench: ## measure everything, against peers and targets: docs/benchmarks.md (an hour, 40 GB of disk; BENCH="-dir /disk")
+	cd bench && $(GO) run . -growth -page ../docs/benchmarks.md -json ../docs/benchmarks/run.json $(BENCH)
+
+.PHONY: bench-quick
+bench-quick: ## the rows that a change is most likely to spoil, a line each; fails where one is short
+	cd bench && $(GO) run . -quick $(BENCH)
+
+.PHONY: bench-check
+bench-check: ## build, vet and test the benchmark's own code, a module of its own
+	cd bench && $(GO) build ./... && $(GO) vet ./... && $(GO) test -count=1 ./...
+
 .PHONY: docs
 docs: ## hold the documentation against the code
 	$(GO) test -count=1 ./internal/docs/
