@@ -133,6 +133,8 @@ func flagText(err error) string {
 	switch {
 	case errors.As(err, &usage):
 		want = usage.Error()
+	case value.GetFlag().Value.Type() == "duration":
+		want = "want a time, such as 3s or 500ms"
 	case !errors.As(err, &number):
 		return err.Error()
 	case errors.Is(number, strconv.ErrRange):

@@ -75,6 +75,7 @@ $VARVE_DIR, else ./varve-data.`,
 		a.consumeCommand(),
 		a.logCommand(),
 		a.walCommand(),
+		a.benchCommand(),
 		a.versionCommand(),
 		a.completionCommand(),
 	)
