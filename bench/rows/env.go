@@ -160,7 +160,7 @@ func rateUntil(span time.Duration, n int, do, finish func() error) (measure.Figu
 		}
 	}
 	begin, calls := time.Now(), 0
-	for ; time.Since(begin) < span; calls += 8 {
+	for ; calls == 0 || time.Since(begin) < span; calls += 8 {
 		for range 8 { // the clock is read seldom
 			if err := do(); err != nil {
 				return nil, err
