@@ -91,8 +91,10 @@ bench-quick: ## the rows that a change is most likely to spoil, a line each; fai
 	cd bench && $(GO) run . -quick $(BENCH)
 
 .PHONY: bench-check
-bench-check: ## build, vet and test the benchmark's own code, a module of its own
-	cd bench && $(GO) build ./... && $(GO) vet ./... && $(GO) test -count=1 ./...
+bench-check: ## build, vet, staticcheck and test the benchmark's own code, a module of its own
+	cd bench && $(GO) build -o /dev/null ./... && $(GO) vet ./... && $(GO) test -count=1 ./...
+	$(GO) tool -modfile=tools/go.mod staticcheck -version
+	staticcheck=$$($(GO) tool -modfile=tools/go.mod -n staticcheck) && cd bench && $$staticcheck ./...
 
 .PHONY: docs
 docs: ## hold the documentation against the code

@@ -11,7 +11,9 @@ import (
 )
 
 // profiler writes a processor and a blocking profile of every run of varve's: files
-// row-contender-round.cpu and .block. `go tool pprof` takes those of all rounds at once.
+// row-contender-round.cpu and .block. `go tool pprof` takes the .cpu of all rounds at once.
+// The runtime sums up what blocks since the process began, so that a .block is that of one
+// contender where it was alone: the last round of one row.
 type profiler struct {
 	dir string // "": none
 	row string
