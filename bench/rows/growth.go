@@ -117,7 +117,7 @@ func growthOfReaders(e *Env) (*report.Chart, error) {
 			return nil, err
 		}
 		err = withPartition(dir, varve.OS, func(p *varve.Partition) error {
-			records, took, all, err := followed(p, n, e.span())
+			records, took, all, err := followed(p, n, max(10, e.size(20_000_000, 0)/n/batchRecords))
 			appends.Points = append(appends.Points, plot.Point{X: float64(n), Y: float64(took) / float64(records)})
 			delivered.Points = append(delivered.Points, plot.Point{X: float64(n), Y: float64(all) / float64(records*n)})
 			return err
@@ -130,16 +130,16 @@ func growthOfReaders(e *Env) (*report.Chart, error) {
 		X: "readers", Y: "ns a record", Lines: []plot.Line{appends, delivered}}}, nil
 }
 
-// followed publishes batches for a time to a log that n readers follow. It returns how
-// many records it were, how long the appends took, and how long it was until all readers
-// had all of them.
-func followed(p *varve.Partition, n int, span time.Duration) (records int, appends, all time.Duration, err error) {
+// followed publishes batches to a log that n readers follow. It returns how many records
+// they were, how long the appends took, and how long it was until all readers had all of
+// them.
+func followed(p *varve.Partition, n, batches int) (records int, appends, all time.Duration, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var wg sync.WaitGroup
 	end := make(chan varve.Offset, n)
 	for range n {
-		r, err := p.Reader(varve.Earliest())
+		r, err := p.Reader(varve.Latest())
 		if err != nil {
 			return 0, 0, 0, err
 		}
@@ -164,7 +164,7 @@ func followed(p *varve.Partition, n int, span time.Duration) (records int, appen
 	}
 	batch := recordsOf(values(batchRecords, recordBytes))
 	begin := time.Now()
-	for time.Since(begin) < span {
+	for range batches {
 		if _, err := p.Publish(ctx, batch...); err != nil {
 			return 0, 0, 0, err
 		}

@@ -154,6 +154,20 @@ func TestRowsComeToVerdicts(t *testing.T) {
 	}
 }
 
+// Every reader that follows ends, with all records read.
+func TestFollowersEnd(t *testing.T) {
+	err := withPartition(t.TempDir(), varve.OS, func(p *varve.Partition) error {
+		records, appends, all, err := followed(p, 20, 10)
+		if records != 11*batchRecords || appends > all {
+			t.Errorf("%d records, %v, %v", records, appends, all)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // Only what is listed is a child.
 func TestChildArguments(t *testing.T) {
 	if is, _ := Child([]string{"-quick"}); is {
