@@ -62,7 +62,7 @@ func parse() (s settings, err error) {
 	flag.StringVar(&s.dir, "dir", ".", "`directory` to write below, on the disk to measure")
 	flag.StringVar(&s.page, "page", "", "write tables into this `page`, and pictures beside it")
 	flag.StringVar(&s.json, "json", "", "compare with this `file`, then write it")
-	flag.StringVar(&s.profiles, "profiles", "", "write processor and blocking profiles of varve's runs into this `directory`")
+	flag.StringVar(&s.profiles, "profiles", "", "write processor and blocking profiles of every run into this `directory`")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		return s, fmt.Errorf("there are no arguments, only flags: %q", flag.Arg(0))

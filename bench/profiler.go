@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// profiler writes a processor and a blocking profile of every run of varve's: files
+// profiler writes a processor and a blocking profile of every run: files
 // row-contender-round.cpu and .block. `go tool pprof` takes the .cpu of all rounds at once.
 // The runtime sums up what blocks since the process began, so that a .block is that of one
 // contender where it was alone: the last round of one row.
@@ -21,10 +21,10 @@ type profiler struct {
 }
 
 func (p *profiler) watch(contender string, round int) func() {
-	if p.dir == "" || !strings.HasPrefix(contender, "varve") {
+	if p.dir == "" {
 		return func() {}
 	}
-	name := strings.NewReplacer(" ", "-", ",", "").Replace(contender)
+	name := strings.NewReplacer(" ", "-", ",", "", "/", "-").Replace(contender)
 	path := filepath.Join(p.dir, fmt.Sprintf("%s-%s-%d", p.row, name, round))
 	cpu, err := os.Create(path + ".cpu")
 	if err == nil {

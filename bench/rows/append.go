@@ -23,22 +23,21 @@ func encoded(batch [][]byte) []byte {
 
 // appendRow is the append of batches at level os, one caller who waits for each.
 func appendRow(e *Env) (*report.Table, error) {
-	batch := values(batchRecords, recordBytes)
 	ctx := context.Background()
-	recs, raw := recordsOf(batch), encoded(batch)
+	recs, raw := turns(each(batches(), recordsOf)), turns(each(batches(), encoded))
 	all := []measure.Contender{
-		e.floorContender(joined(batch), batchRecords),
+		e.floorContender(),
 		e.partitionContender("varve", func(p *varve.Partition) error {
-			_, err := p.Publish(ctx, recs...)
+			_, err := p.Publish(ctx, recs()...)
 			return err
 		}),
 		e.partitionContender("varve, finished batches", func(p *varve.Partition) error {
-			_, err := p.PublishBatch(ctx, raw)
+			_, err := p.PublishBatch(ctx, raw())
 			return err
 		}),
 	}
 	for _, p := range e.weakPeers() {
-		all = append(all, e.peerContender(p, batch, false))
+		all = append(all, e.peerContender(p, false))
 	}
 	s, err := e.rounds(all...)
 	if err != nil {
@@ -78,14 +77,15 @@ func (e *Env) partitionContender(name string, do func(*varve.Partition) error) m
 }
 
 // peerContender appends batches to one log of a peer.
-func (e *Env) peerContender(p peers.Peer, batch [][]byte, durable bool) measure.Contender {
+func (e *Env) peerContender(p peers.Peer, durable bool) measure.Contender {
 	return measure.Contender{Name: p.Name, Run: func(dir string) (measure.Figures, error) {
 		s, err := p.Open(dir, peers.Options{Logs: 1, Durable: durable, Publishers: 1})
 		if err != nil {
 			return nil, err
 		}
 		defer s.Close()
-		return rate(e.span(), len(batch), func() error { return s.Append(0, batch) })
+		next := turns(batches())
+		return rate(e.span(), batchRecords, func() error { return s.Append(0, next()) })
 	}}
 }
 
@@ -109,14 +109,13 @@ func namesOf(all []measure.Contender) (names []string) {
 // appendAsyncRow is the same without waiting: PublishAsync takes single records. Beside
 // it, as another way to several batches in one write, eight callers who wait for theirs.
 func appendAsyncRow(e *Env) (*report.Table, error) {
-	batch := values(batchRecords, recordBytes)
-	recs := recordsOf(batch)
+	recs, raw := each(batches(), recordsOf), each(batches(), encoded)
 	ctx := context.Background()
 	async := measure.Contender{Name: "varve, PublishAsync", Run: func(dir string) (f measure.Figures, err error) {
 		err = withPartition(dir, varve.OS, func(p *varve.Partition) error {
-			pub := p.Topic().Publisher(varve.PublisherOptions{})
+			pub, next := p.Topic().Publisher(varve.PublisherOptions{}), turns(recs)
 			f, err = rateUntil(e.span(), batchRecords, func() error {
-				for _, r := range recs {
+				for _, r := range next() {
 					if err := pub.PublishAsync(ctx, r, nil); err != nil {
 						return err
 					}
@@ -128,10 +127,10 @@ func appendAsyncRow(e *Env) (*report.Table, error) {
 		return f, err
 	}}
 	const callers = 8
-	parallel := func(name string, do func(*varve.Partition) error) measure.Contender {
+	parallel := func(name string, do func(p *varve.Partition, call int) error) measure.Contender {
 		return measure.Contender{Name: name, Run: func(dir string) (f measure.Figures, err error) {
 			err = withPartition(dir, varve.OS, func(p *varve.Partition) error {
-				f, err = together(e.span(), callers, func(int, int) error { return do(p) })
+				f, err = together(e.span(), callers, func(w, call int) error { return do(p, w+call) })
 				return err
 			})
 			if err == nil {
@@ -140,16 +139,15 @@ func appendAsyncRow(e *Env) (*report.Table, error) {
 			return f, err
 		}}
 	}
-	raw := encoded(batch)
 	all := []measure.Contender{
-		e.floorContender(joined(batch), batchRecords),
+		e.floorContender(),
 		async,
-		parallel("varve, 8 callers of batches", func(p *varve.Partition) error {
-			_, err := p.Publish(ctx, recs...)
+		parallel("varve, 8 callers of batches", func(p *varve.Partition, call int) error {
+			_, err := p.Publish(ctx, recs[call%len(recs)]...)
 			return err
 		}),
-		parallel("varve, 8 callers of finished batches", func(p *varve.Partition) error {
-			_, err := p.PublishBatch(ctx, raw)
+		parallel("varve, 8 callers of finished batches", func(p *varve.Partition, call int) error {
+			_, err := p.PublishBatch(ctx, raw[call%len(raw)])
 			return err
 		}),
 	}

@@ -153,8 +153,6 @@ func durablePeersRow(e *Env) (*report.Table, error) {
 
 // durableBatchRow is batches of one caller who waits until each is durable.
 func durableBatchRow(e *Env) (*report.Table, error) {
-	batch := values(batchRecords, recordBytes)
-	recs := recordsOf(batch)
 	all := []measure.Contender{
 		{Name: "floor", Run: func(dir string) (measure.Figures, error) {
 			l, err := openFloor(dir, floorBytes)
@@ -162,13 +160,14 @@ func durableBatchRow(e *Env) (*report.Table, error) {
 				return nil, err
 			}
 			defer l.File.Close()
-			b := joined(batch)
-			return rate(e.span(), batchRecords, func() error { return l.Append(b) })
+			next := turns(each(batches(), joined))
+			return rate(e.span(), batchRecords, func() error { return l.Append(next()) })
 		}},
 		{Name: "varve", Run: func(dir string) (f measure.Figures, err error) {
 			err = withPartition(dir, varve.Fsync, func(p *varve.Partition) error {
+				next := turns(each(batches(), recordsOf))
 				f, err = rate(e.span(), batchRecords, func() error {
-					_, err := p.Publish(context.Background(), recs...)
+					_, err := p.Publish(context.Background(), next()...)
 					return err
 				})
 				return err
@@ -177,7 +176,7 @@ func durableBatchRow(e *Env) (*report.Table, error) {
 		}},
 	}
 	for _, p := range peers.All {
-		all = append(all, e.peerContender(p, batch, true))
+		all = append(all, e.peerContender(p, true))
 	}
 	s, err := e.rounds(all...)
 	if err != nil {

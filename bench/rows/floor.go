@@ -43,41 +43,42 @@ func rewinding(bytes int64) func(*os.File) error {
 }
 
 // floorContender appends one batch after the other at level os.
-func (e *Env) floorContender(batch []byte, records int) measure.Contender {
+func (e *Env) floorContender() measure.Contender {
 	return measure.Contender{Name: "floor", Run: func(dir string) (measure.Figures, error) {
 		l, err := openFloor(dir, 0)
 		if err != nil {
 			return nil, err
 		}
 		defer l.File.Close()
-		return rate(e.span(), records, func() error { return l.Append(batch) })
+		next := turns(each(batches(), joined))
+		return rate(e.span(), batchRecords, func() error { return l.Append(next()) })
 	}}
 }
 
 // floorRow holds the floor against a bare loop of writes and the time of its checksums:
 // a floor that is slow would flatter whoever is compared with it.
 func floorRow(e *Env) (*report.Table, error) {
-	batch := joined(values(batchRecords, recordBytes))
 	bare := measure.Contender{Name: "bare write + checksum", Run: func(dir string) (measure.Figures, error) {
 		f, err := os.Create(filepath.Join(dir, "bare"))
 		if err != nil {
 			return nil, err
 		}
 		defer f.Close()
+		next := turns(each(batches(), joined))
 		written, err := rate(e.span(), batchRecords, func() error {
-			_, err := f.Write(batch)
+			_, err := f.Write(next())
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
 		summed, err := rate(e.span()/4, batchRecords, func() error {
-			crc32.Checksum(batch, crc32.MakeTable(crc32.Castagnoli))
+			crc32.Checksum(next(), crc32.MakeTable(crc32.Castagnoli))
 			return nil
 		})
 		return measure.Figures{"rec/s": 1 / (1/written["rec/s"] + 1/summed["rec/s"])}, err
 	}}
-	s, err := e.rounds(e.floorContender(batch, batchRecords), bare)
+	s, err := e.rounds(e.floorContender(), bare)
 	if err != nil {
 		return nil, err
 	}

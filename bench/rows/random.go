@@ -61,9 +61,10 @@ func randomRow(e *Env) (*report.Table, error) {
 func fillDated(p *varve.Partition, n int) (first, last time.Time, err error) {
 	first = time.Now().Add(-time.Duration(n/batchRecords) * time.Second).Truncate(time.Second)
 	last = first
-	recs := recordsOf(values(batchRecords, recordBytes))
+	next := turns(each(batches(), recordsOf))
 	for done := 0; done < n; done += batchRecords {
 		last = first.Add(time.Duration(done/batchRecords) * time.Second)
+		recs := next()
 		for i := range recs {
 			recs[i].Timestamp = last.UnixMilli()
 		}
