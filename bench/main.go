@@ -101,7 +101,7 @@ func run() error {
 	if err := s.keep(r); err != nil {
 		return err
 	}
-	if len(r.Short()) > 0 {
+	if s.quick && len(r.Short()) > 0 { // the page keeps what is short, marked
 		return errShort
 	}
 	return nil

@@ -35,7 +35,8 @@ func Growth(e *Env) ([]*report.Chart, error) {
 // nanoseconds a thing, of so many a second.
 func nanoseconds(rate float64) float64 { return 1e9 / rate }
 
-// growthOfPartitions appends to partitions in turn, at level os and durable.
+// growthOfPartitions appends to partitions in turn, at level os and durable. Of more
+// partitions than there may be open files (Options.OpenFiles) it opens one again and again.
 func growthOfPartitions(e *Env) (*report.Chart, error) {
 	batch := recordsOf(values(batchRecords, recordBytes))
 	weak := plot.Line{Name: "os, batches of 100"}
@@ -47,13 +48,19 @@ func growthOfPartitions(e *Env) (*report.Chart, error) {
 		}
 		c := varve.TopicConfig{Partitions: n, Config: atLevel(varve.OS)}
 		err = withTopic(filepath.Join(dir, "os"), quiet(), c, func(t *varve.Topic) error {
-			i := 0
-			f, err := rate(e.span(), batchRecords, func() error {
-				p, err := t.Partition(i % n)
-				if err == nil {
-					_, err = p.Publish(context.Background(), batch...)
+			all := make([]*varve.Partition, n)
+			for i := range all {
+				var err error
+				if all[i], err = t.Partition(i); err != nil {
+					return err
 				}
-				i++
+			}
+			if err := touch(all, batch[0]); err != nil {
+				return err
+			}
+			next := turns(all)
+			f, err := rate(e.span(), batchRecords, func() error {
+				_, err := next().Publish(context.Background(), batch...)
 				return err
 			})
 			weak.Points = append(weak.Points, plot.Point{X: float64(n), Y: nanoseconds(f["rec/s"])})

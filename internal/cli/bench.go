@@ -19,6 +19,8 @@ import (
 const (
 	benchBatch   = 100 // records that a caller at level os publishes at once
 	benchCallers = 64  // that wait for durable publishes at the same time
+
+	benchMostBytes = 10_000 // of a record: a batch stays below max.message.bytes
 )
 
 // benchReport is the output of bench --json.
@@ -78,8 +80,8 @@ shares the disk. What is read was just written, and comes from memory where it f
 			if span <= 0 {
 				return usagef("--for %s: want a time above zero, such as 3s", span)
 			}
-			if size < 1 || size > 1<<20/benchBatch {
-				return usagef("--record-bytes %d: want 1 to %d", size, 1<<20/benchBatch)
+			if size < 1 || size > benchMostBytes {
+				return usagef("--record-bytes %d: want 1 to %d", size, benchMostBytes)
 			}
 			b := &bench{app: a, span: span, record: varve.Record{Value: benchValue(size)}}
 			r, err := b.run(c.Context())
