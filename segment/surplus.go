@@ -14,7 +14,7 @@ import (
 // Owns says whether a log file is the one that was left in the state st, damaged
 // perhaps, or somebody else's.
 func (st *State) Owns(file io.ReaderAt, size record.Pos) (bool, error) {
-	o := owner{base: st.Base, next: st.Next, first: st.FirstEpoch, last: st.LastEpoch, dense: st.Dense}
+	o := owner{size: st.Size, base: st.Base, next: st.Next, first: st.FirstEpoch, last: st.LastEpoch, dense: st.Dense}
 	o.dated = func(ts int64) bool { return ts == st.FirstTimestamp }
 	return o.owns(file, size)
 }
@@ -22,7 +22,7 @@ func (st *State) Owns(file io.ReaderAt, size record.Pos) (bool, error) {
 // Owns says whether a log file is the one that was sealed, damaged perhaps, or somebody
 // else's.
 func (s *Seal) Owns(file io.ReaderAt, size record.Pos) (bool, error) {
-	o := owner{base: s.Base, next: s.Next, first: s.FirstEpoch, last: s.LastEpoch, dense: s.Dense}
+	o := owner{size: s.Size, base: s.Base, next: s.Next, first: s.FirstEpoch, last: s.LastEpoch, dense: s.Dense}
 	o.dated = func(ts int64) bool { return ts <= s.MaxTimestamp }
 	return o.owns(file, size)
 }
@@ -59,6 +59,7 @@ func Fits(file io.ReaderAt, size record.Pos, base, next record.Offset, dense boo
 
 // owner is what is known of a log file.
 type owner struct {
+	size        record.Pos
 	base, next  record.Offset
 	first, last record.Epoch
 	dense       bool
@@ -68,7 +69,8 @@ type owner struct {
 // owns goes by the batches there are: the first, if it checks, is the one the file began
 // with, and none is outside of its offsets but for one that a flip may have put there.
 // Where all are damaged it goes by what the first header claims. A file without any is
-// nobody else's.
+// nobody else's. Of a file that has its length only the first batch is looked at: all
+// files of a directory that was copied are new.
 func (o *owner) owns(file io.ReaderAt, size record.Pos) (bool, error) {
 	found, owned, inside, strays := false, true, 0, 0
 	w := search(file, 0, size, func(b *record.Batch, at record.Pos) bool {
@@ -85,7 +87,7 @@ func (o *owner) owns(file io.ReaderAt, size record.Pos) (bool, error) {
 			owned = isFlipped(b.BaseOffset, o.base, o.next-count)
 			strays++
 		}
-		return owned
+		return owned && size != o.size
 	})
 	if err := w.Run(); found || err != nil {
 		return owned && strays <= min(1, inside), err
