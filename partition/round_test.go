@@ -2,11 +2,8 @@ package partition_test
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/varvelog/varve/internal/vfs"
@@ -93,39 +90,5 @@ func haveAll(t *testing.T, disk *vfs.Mem, ranges []partition.Range) {
 	}
 	if files != len(got) {
 		t.Errorf("%d files have bytes, the rounds had some of %d", files, len(got))
-	}
-}
-
-// Who waits for an offset to be durable is told of a failed sync, also where the record
-// is there to be read.
-func TestWaitDurableTellsOfAFailedSync(t *testing.T) {
-	r := newRig(t, small(partition.OS), func(r *rig) { r.eager = false })
-	r.publish(1)
-	r.sync()
-	r.publish(1)
-	round := r.log.BeginRound()
-	round.End(syscall.EIO)
-	if end := r.log.LogEnd(); end != 2 {
-		t.Fatal(end)
-	}
-	if err := r.log.WaitDurable(context.Background(), 2); !errors.Is(err, partition.ErrReadOnly) {
-		t.Errorf("the record at 1 is called durable: %v", err)
-	}
-	if r.log.DurableEnd() > 1 {
-		t.Errorf("the durable end is %d", r.log.DurableEnd())
-	}
-}
-
-// On level interval a clock that went back delays no round.
-func TestFlushAfterTheClockWentBack(t *testing.T) {
-	r := newRig(t, small(partition.Interval), func(r *rig) { r.eager = false })
-	r.publish(1)
-	r.log.FlushIfDue()
-	r.sync()
-	r.publish(1)
-	r.now -= 3_600_000
-	r.log.FlushIfDue()
-	if r.sync(); r.log.Unsynced() {
-		t.Error("what was published after the clock went back waits for it to come again")
 	}
 }

@@ -1,12 +1,15 @@
 package partition_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/varvelog/varve/internal/vfs"
 	"github.com/varvelog/varve/partition"
@@ -312,6 +315,83 @@ func TestLevelMayChangeInTheMiddleOfAnAppend(t *testing.T) {
 			if entries, err := read(r.log, 0); err != nil || len(entries) != int(r.log.End()) {
 				t.Errorf("%s: %d records of %d (%v)", to, len(entries), r.log.End(), err)
 			}
+		}
+	}
+}
+
+// A wait for the disk that fails gives the reason, whoever came first: the wait or the
+// failure.
+func TestWaitThatFailsGivesTheReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failing := false
+		r := newRig(t, small(partition.Fsync), func(r *rig) {
+			r.eager = false
+			r.rule = func(op vfs.Op) vfs.Fault {
+				if failing && op.Kind == vfs.OpSync {
+					return vfs.Fault{Err: syscall.EIO}
+				}
+				return vfs.Fault{}
+			}
+		})
+		r.publish(1)
+		r.sync()
+		r.publish(1)
+		early := make(chan error, 1)
+		go func() { early <- r.log.WaitDurable(context.Background(), 2) }()
+		synctest.Wait()
+		failing = true
+		r.sync()
+		for who, err := range map[string]error{"came before": <-early, "comes after": r.log.WaitDurable(context.Background(), 2)} {
+			if !errors.Is(err, partition.ErrReadOnly) || !errors.Is(err, syscall.EIO) {
+				t.Errorf("who %s the failure is told %v", who, err)
+			}
+		}
+		if err := r.log.WaitDurable(context.Background(), 1); err != nil {
+			t.Errorf("what was durable before is waited for: %v", err)
+		}
+	})
+}
+
+// The clock may go back, and what waits for the next flush of level interval does not
+// wait until it is there again.
+func TestFlushComesThoughTheClockWentBack(t *testing.T) {
+	r := newRig(t, small(partition.Interval), func(r *rig) { r.eager = false })
+	for i, step := range []time.Duration{time.Second, -time.Hour, -time.Millisecond, time.Second} {
+		r.now += step.Milliseconds()
+		r.publish(1)
+		r.log.FlushIfDue()
+		r.sync()
+		if end := r.log.DurableEnd(); end != offset(i+1) {
+			t.Errorf("after a step of %s everything below %d is durable, of %d", step, end, i+1)
+		}
+	}
+	r.publish(1)
+	if r.log.FlushIfDue(); r.commits > 0 {
+		t.Error("a flush comes in the millisecond of the last one")
+	}
+}
+
+// Retention takes nothing that a publisher still waits for: not of the active segment,
+// not of one that was rolled. What was synced since goes at the next pass.
+func TestRetentionSparesWhatWaits(t *testing.T) {
+	for name, meanwhile := range map[string]step{"active": do(func(*rig) {}), "rolled": rollByAge} {
+		cfg := small(partition.Fsync)
+		cfg.RetentionAge = 0
+		r := newRig(t, cfg, func(r *rig) { r.eager = false })
+		r.publish(2)
+		r.sync()
+		r.now += time.Hour.Milliseconds()
+		s := r.publish(3)
+		meanwhile(r)
+		r.now += time.Hour.Milliseconds()
+		r.retain()
+		if r.collect(false); r.log.Start() > 2 || r.log.DurableEnd() != 2 || s.told {
+			t.Errorf("%s: a pass leaves [%d, %d), durable up to %d, and told is %t", name, r.log.Start(), r.log.LogEnd(), r.log.DurableEnd(), s.told)
+		}
+		r.sync()
+		r.retain()
+		if r.log.Start() != 5 || !s.told || s.Err != nil {
+			t.Errorf("%s: the next one leaves [%d, %d), and told is %t: %v", name, r.log.Start(), r.log.LogEnd(), s.told, s.Err)
 		}
 	}
 }
