@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"github.com/varvelog/varve"
 	"github.com/varvelog/varve/internal/vfs"
@@ -137,4 +138,38 @@ func TestFailedCatalogCallsLeaveThingsAsTheyWere(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// A topic that could not be deleted is opened again under leader epochs that have risen,
+// and a power cut does not make the log forget that: the records that it takes are those of
+// another epoch than the ones that were there.
+func TestTopicTakenBackKeepsItsEpoch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := vfs.NewMem()
+		e, _ := openOn(t, vfs.NewFaulty(disk, func(op vfs.Op) vfs.Fault {
+			if op.Kind == vfs.OpRename && op.Name == "topics/t" {
+				return vfs.Fault{Err: syscall.EIO}
+			}
+			return vfs.Fault{}
+		}))
+		topic, err := e.CreateTopic("t", varve.TopicConfig{Config: config("durability=os", "retention.ms=-1")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := partOf(t, topic, 0).Stats().Epoch
+		if err := e.DeleteTopic("t"); !errors.Is(err, syscall.EIO) {
+			t.Fatalf("deleting says %v", err)
+		}
+		topic = mustTopic(t, e, "t")
+		fill(t, topic, "record", 3)
+		seen := partOf(t, topic, 0).Stats().Epoch
+		left := lost(disk)
+		mustClose(t, e)
+		e, _ = openOn(t, left)
+		p := partOf(t, mustTopic(t, e, "t"), 0)
+		if p.End() != 0 || seen <= before || p.Stats().Epoch <= seen {
+			t.Errorf("there are %d records of leader epoch %d; it was %d, and %d when they were lost", p.End(), p.Stats().Epoch, before, seen)
+		}
+		mustClose(t, e)
+	})
 }

@@ -92,6 +92,8 @@ var mutants = []mutant{
 		"	if err := e.fs.SyncDir(journalDir); err != nil {", "	if err := error(nil); err != nil {", campaign, "Known/journal_file"},
 	{"a topic that may return loses its journal", "topics.go",
 		"		e.mayReturn = true\n", "		e.mayReturn = false\n", campaign, "Known/comes_back_without"},
+	{"a topic that is taken back forgets its epoch", "topics.go",
+		"		e.keepCheckpoint(true) // its epochs have risen\n", "", root, "TopicTakenBack"},
 	{"whose files they are is asked without the mark", "engine.go",
 		"refused: e.claim(left)}", "refused: e.claim(partition.Left{})}", root, "TakingOver"},
 	{"a checkpoint of other files is believed", "partition/open.go",
