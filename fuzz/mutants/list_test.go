@@ -3,14 +3,22 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
-// Every break still has its place in the code, and a name of its own. Whether it is
-// caught takes minutes to find out: make mutants.
+// Every break still has its place in the code, a name of its own, and a line in
+// docs/testing.md. Whether it is caught takes minutes to find out: make mutants.
 func TestMutantsHaveTheirPlace(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "testing.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	names := map[string]bool{}
 	for _, m := range mutants {
+		if line := "| " + m.name + " | `" + m.file + "` |\n"; !strings.Contains(string(page), line) {
+			t.Errorf("docs/testing.md does not have %s", line)
+		}
 		if names[m.name] {
 			t.Errorf("there are two of the name %q", m.name)
 		}
