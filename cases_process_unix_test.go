@@ -358,6 +358,7 @@ func peakMemory() int64 {
 // open, read at both ends and in the middle, look up, scan, append, close, with
 // memory for what a segment is and not for what is in it.
 func TestHundredThousandSegments(t *testing.T) {
+	t.Parallel() // it takes long, and most of it on one processor
 	dir, n := t.TempDir(), manySegments()
 	e, err := varve.Open(dir, quiet)
 	if err != nil {

@@ -51,6 +51,7 @@ func upTo(n varve.Offset) (offsets []varve.Offset) {
 // to go by, with the same answer. No byte of them is changed, and none is left out but
 // what a flip has hit.
 func TestTakingOverMayBeCutAnywhere(t *testing.T) {
+	t.Parallel() // it takes long, and most of it on one processor
 	files := map[string]map[varve.Offset][]varve.Offset{
 		"one file":      {0: {3, 9, 20, 21}},
 		"its beginning": {0: {0, 1, 2}},

@@ -236,6 +236,7 @@ func TestDerivedFilesMayBeAnything(t *testing.T) {
 
 // TestDerivedFilesMayBeFlipped flips every bit of them.
 func TestDerivedFilesMayBeFlipped(t *testing.T) {
+	t.Parallel() // it takes long, and most of it on one processor
 	clean, unclean, _ := filled(t)
 	step := int64(1)
 	if testing.Short() || raceDetector {

@@ -79,6 +79,7 @@ func engineCuts(n int64, many int) (all []vfs.CrashOptions) {
 // acknowledged before, topics, settings, records and log starts, is there
 // afterwards, nothing else is, and the engine goes on.
 func TestEngineSurvivesEveryCrash(t *testing.T) {
+	t.Parallel() // it takes long, and most of it on one processor
 	trials(t, stride(5), func(t *testing.T, story []act, n int64) {
 		w := newWorld(t, fmt.Sprintf("cut at call %d", n))
 		w.limit.Store(n)
@@ -160,6 +161,7 @@ func TestKillLosesNothingAcknowledged(t *testing.T) {
 // The power goes off again and again while the engine recovers, at every call that
 // changes the disk: the answers stay the same.
 func TestEngineRecoveryMayBeCut(t *testing.T) {
+	t.Parallel() // it takes long, and most of it on one processor
 	trials(t, stride(15)*3, func(t *testing.T, story []act, n int64) {
 		w := newWorld(t, fmt.Sprintf("cut at call %d", n))
 		w.limit.Store(n)

@@ -50,6 +50,7 @@ func ids(e *varve.Engine) map[string]string {
 // was before. The copy of a log start is not read after a clean stop, and so not
 // mended before the next start that is not.
 func TestMetadataSurvivesDamage(t *testing.T) {
+	t.Parallel() // it takes long, and most of it on one processor
 	clean, unclean, _ := filled(t)
 	for name, disk := range map[string]*vfs.Mem{"clean": clean, "after a crash": unclean} {
 		t.Run(name, func(t *testing.T) {

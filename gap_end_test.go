@@ -3,7 +3,6 @@ package varve_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +28,7 @@ func TestReaderWaitsBehindAGapAtTheEnd(t *testing.T) {
 	}
 	mustClose(t, e)
 	for _, f := range m.Files() {
-		if strings.HasPrefix(f, dir) && strings.Contains(f, fmt.Sprintf("%020d", 0)) {
+		if strings.HasPrefix(f, dir) { // with what says that they were there
 			if err := m.Remove(f); err != nil {
 				t.Fatal(err)
 			}
