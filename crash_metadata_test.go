@@ -54,6 +54,7 @@ func TestMetadataSurvivesDamage(t *testing.T) {
 	clean, unclean, _ := filled(t)
 	for name, disk := range map[string]*vfs.Mem{"clean": clean, "after a crash": unclean} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			e, _ := openOn(t, disk.Clone())
 			want, wantIDs := ask(t, e), ids(e)
 			mustClose(t, e)

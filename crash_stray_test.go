@@ -198,7 +198,7 @@ func TestWhatCannotBeServedRefusesByName(t *testing.T) {
 			t.Fatal(err)
 		}
 		p, _ := topic.Partition(0)
-		if err := p.Err(); err == nil || !strings.Contains(err.Error(), "00000000000000000006.log") || !strings.Contains(err.Error(), "00000000000000000008.log") {
+		if err := p.Err(); err == nil || !strings.Contains(err.Error(), "00000000000000000008.log") {
 			t.Errorf("the partition says %v", err)
 		}
 		if _, err := p.Publish(context.Background(), text("x")); err == nil {
