@@ -14,7 +14,7 @@ import (
 // strange is what somebody does to the files of a partition at rest: a segment gets
 // another name, or a copy beside it. to is the new base offset.
 type strange struct {
-	to   int
+	to   varve.Offset
 	copy bool
 	stop string // how the engine was left: "clean", "no mark", "killed"
 }
@@ -24,7 +24,7 @@ type strange struct {
 // everything is there; without the file readers are told of what it had, and no offset
 // moves.
 func TestFileUnderAWrongName(t *testing.T) {
-	for _, to := range []int{1, 5, 7, 8, 13, 21, 500, 1 << 40} { // segments of 4 records, 20 in all, one of [8, 12) renamed
+	for _, to := range []varve.Offset{1, 5, 7, 8, 13, 21, 500, 1 << 40} { // segments of 4 records, 20 in all, one of [8, 12) renamed
 		for _, copied := range []bool{false, true} {
 			for _, stop := range []string{"clean", "no mark", "killed"} {
 				s := strange{to, copied, stop}
