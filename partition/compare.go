@@ -63,7 +63,7 @@ func (c *comparison) anyPut() (bool, error) {
 	if dir, err := c.fs.Stat(c.dir); err != nil || !c.isNew(dir) {
 		return false, err
 	}
-	known, whole, err := c.seals()
+	known, err := c.seals()
 	if err != nil {
 		return false, err
 	}
@@ -80,12 +80,12 @@ func (c *comparison) anyPut() (bool, error) {
 			continue
 		}
 		seal, ok := known[base]
-		if !ok && !whole && c.id != "" { // its seal may be the one that is lost
+		if !ok && c.id != "" { // its seal may be lost, or it was away when the others were sealed
 			next := c.st.Base
 			if i+1 < len(c.bases) {
 				next = c.bases[i+1]
 			}
-			if fits, err := c.fits(base, next, record.Pos(info.Size())); !fits || err != nil || next <= c.start {
+			if fits, err := c.fits(base, next, record.Pos(info.Size())); !fits || err != nil {
 				return true, err
 			}
 			continue
@@ -119,33 +119,30 @@ func (c *comparison) isOf(seal *segment.Seal, size record.Pos) (bool, error) {
 	return !grown, err
 }
 
-// fits says whether a file without a seal may be the one of these offsets.
+// fits says whether a file without a seal may be the one of these offsets, and not
+// deleted.
 func (c *comparison) fits(base, next record.Offset, size record.Pos) (bool, error) {
 	f, err := c.fs.OpenFile(c.logName(base), os.O_RDONLY)
 	if err != nil {
 		return false, err
 	}
 	defer f.Close()
-	return segment.Fits(f, size, base, next, !c.sparse)
+	end, fits, err := segment.Fits(f, size, base, next, !c.sparse)
+	return fits && end > c.start, err
 }
 
-// seals are those of the log, and whether they are all there; of a log of which the id is
-// lost, they are those that there are.
-func (c *comparison) seals() (known map[record.Offset]segment.Seal, whole bool, err error) {
+// seals are those of the log; of one of which the id is lost, those that are there.
+func (c *comparison) seals() (map[record.Offset]segment.Seal, error) {
 	f := sealFile{fs: c.fs, name: path.Join(c.dir, sealsName), id: c.id, taken: c.taken}
+	if c.id != "" {
+		seals, _, err := f.read()
+		return seals, err
+	}
 	data, err := vfs.ReadFile(f.fs, f.name, math.MaxInt64)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
-	if err != nil || c.id != "" && f.isForeign(data) {
-		return nil, false, err
-	}
-	known = decodeSeals(data)
-	places := len(data) / segment.SealSize
-	if headID(data) != "" {
-		places--
-	}
-	return known, places == len(known), nil
+	return decodeSeals(data), nil
 }
 
 func (c *comparison) isNew(info fs.FileInfo) bool { return vfs.Changed(info).After(c.marked) }

@@ -112,7 +112,7 @@ func TestInspectAfterACleanStop(t *testing.T) {
 	r.trim(4)
 	cp, err := r.log.Close()
 	check(t, err)
-	next, err := r.disk.ReadFile(dir + "/00000000000000000012.log")
+	next, err := copied(t, map[record.Offset][]record.Offset{30: {31, 35}}).ReadFile(dir + "/00000000000000000030.log")
 	check(t, err)
 	noMetadata := func(m *vfs.Mem) error {
 		return errors.Join(m.Remove(dir+"/partition.json"), m.Remove(dir+"/partition.json.copy"))

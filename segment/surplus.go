@@ -27,11 +27,19 @@ func (s *Seal) Owns(file io.ReaderAt, size record.Pos) (bool, error) {
 	return o.owns(file, size)
 }
 
-// Is says whether a log file is the one that was sealed, as far as its length and its
-// batch headers tell.
+// Is says whether a log file is the one that was sealed, as far as its length, its batch
+// headers and its largest timestamp tell. It reads the file.
 func (s *Seal) Is(file io.ReaderAt, size record.Pos) (bool, error) {
 	if size != s.Size {
 		return false, nil
+	}
+	largest := NoMaxTimestamp
+	w := search(file, 0, size, func(b *record.Batch, _ record.Pos) bool {
+		largest = max(largest, b.MaxTimestamp)
+		return true
+	})
+	if err := w.Run(); err != nil || largest != s.MaxTimestamp {
+		return false, err
 	}
 	sum, err := headerSum(file, size)
 	return sum == s.HeaderSum, err
@@ -45,16 +53,17 @@ func headerSum(file io.ReaderAt, size record.Pos) (sum uint32, err error) {
 }
 
 // Fits says whether a log file may be the one of the offsets [base, next), of which
-// nothing else is known: it has no batch outside of them, and begins with the first of
-// them where none may be missing.
-func Fits(file io.ReaderAt, size record.Pos, base, next record.Offset, dense bool) (fits bool, err error) {
+// nothing else is known, and where its batches end: it has none outside of them, and begins
+// with the first of them where none may be missing.
+func Fits(file io.ReaderAt, size record.Pos, base, next record.Offset, dense bool) (end record.Offset, fits bool, err error) {
 	fits = true
 	w := search(file, 0, size, func(b *record.Batch, at record.Pos) bool {
-		fits = b.BaseOffset >= base && b.NextOffset() <= next && (at > 0 || !dense || b.BaseOffset == base)
+		end = b.NextOffset()
+		fits = b.BaseOffset >= base && end <= next && (at > 0 || !dense || b.BaseOffset == base)
 		return fits
 	})
 	err = w.Run()
-	return fits, err
+	return end, fits, err
 }
 
 // owner is what is known of a log file.
@@ -91,6 +100,9 @@ func (o *owner) owns(file io.ReaderAt, size record.Pos) (bool, error) {
 	})
 	if err := w.Run(); found || err != nil {
 		return owned && strays <= min(1, inside), err
+	}
+	if size == o.size {
+		return true, nil // all of it is damaged
 	}
 	head := make([]byte, record.HeadSize)
 	n, err := file.ReadAt(head, 0)
