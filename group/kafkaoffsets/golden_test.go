@@ -14,8 +14,9 @@ import (
 // The bytes of these tests were put together by hand from the schemas of Kafka's
 // group coordinator (OffsetCommitKey.json, OffsetCommitValue.json,
 // GroupMetadataKey.json, GroupMetadataValue.json) and the rules for flexible versions
-// (KIP-482), not by this package. The interop suite has Kafka read what
-// this package writes.
+// (KIP-482), not by this package. That of the topic id, which is later than the
+// rest, is KAFKA-19141. The interop suite has Kafka read what this package
+// writes.
 
 func unhex(t *testing.T, text string) []byte {
 	t.Helper()
