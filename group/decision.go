@@ -71,10 +71,8 @@ func (g *Group) waiting(s *step, m *member) []string {
 	}
 	var ids []string
 	for _, other := range g.members {
-		if other == m || !g.moves(other) {
-			continue
-		}
-		if s.retargeted || slices.ContainsFunc(s.released, func(p Partition) bool { return contains(other.target, p) }) {
+		concerned := s.retargeted || slices.ContainsFunc(s.released, func(p Partition) bool { return contains(other.target, p) })
+		if other != m && concerned && g.moves(other) {
 			ids = append(ids, other.id)
 		}
 	}

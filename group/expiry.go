@@ -37,8 +37,7 @@ func (o *Offsets) Expire(now time.Time, e Expiry) []Partition {
 	return setOf(expired)
 }
 
-// ends says whether a commit has served its time. Times are subtracted and never
-// added to, so that no retention is too long (KAFKA-4472).
+// ends says whether a commit has served its time.
 func (e Expiry) ends(c Commit, now time.Time) bool {
 	if !c.Expires.IsZero() {
 		return !now.Before(c.Expires)
@@ -47,5 +46,5 @@ func (e Expiry) ends(c Commit, now time.Time) bool {
 	if e.EmptySince.After(since) {
 		since = e.EmptySince
 	}
-	return e.Retention > 0 && now.Sub(since) >= e.Retention
+	return e.Retention > 0 && !now.Before(since.Add(e.Retention))
 }

@@ -110,7 +110,7 @@ func (g *Group) insert(m *member) {
 	g.emptySince = time.Time{}
 }
 
-// remove takes a member out; what it held is free at once.
+// remove takes a member out; what it held is free at once. A new epoch is due.
 func (g *Group) remove(s *step, now time.Time, m *member) {
 	g.release(s, m.assigned)
 	g.release(s, m.revoking)
@@ -119,7 +119,6 @@ func (g *Group) remove(s *step, now time.Time, m *member) {
 	if len(g.members) == 0 {
 		g.emptySince = now
 	}
-	s.Changed = true
 }
 
 // heard extends the member's session.

@@ -52,7 +52,6 @@ func (g *Group) Heartbeat(now time.Time, h Heartbeat) (Decision, error) {
 func (g *Group) subscribe(s *step, m *member, names []string) {
 	if topics := namesOf(names); !slices.Equal(topics, m.topics) {
 		m.topics = topics
-		s.Changed = true
 		g.bump(s)
 	}
 }

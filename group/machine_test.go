@@ -31,6 +31,8 @@ type world struct {
 	zombies map[string]*process // put out and not aware of it
 	made    int                 // ids and topics that were
 	wake    map[string]bool     // who was to be woken and was not since
+	state   State               // after the last decision
+	broken  string              // what a decision got wrong
 }
 
 func newWorld(t *rapid.T) *world {
@@ -43,6 +45,7 @@ func newWorld(t *rapid.T) *world {
 		live: map[string]*process{}, zombies: map[string]*process{}, wake: map[string]bool{},
 	}
 	w.g = New("g", w.now, o)
+	w.state = w.g.Snapshot()
 	for range 2 {
 		w.newTopic(t)
 	}
@@ -56,6 +59,11 @@ func (w *world) number() int {
 
 // take applies a decision to the world: who was put out, who is to be woken.
 func (w *world) take(d Decision) {
+	state := w.g.Snapshot()
+	if d.Changed == reflect.DeepEqual(state, w.state) {
+		w.broken = fmt.Sprintf("the decision says that the state changed: %t\nbefore %+v\nafter  %+v", d.Changed, w.state, state)
+	}
+	w.state = state
 	for _, f := range d.Fenced {
 		if p := w.live[f.Member]; p != nil && p.epoch != EpochAway {
 			w.zombies[f.Member] = p
@@ -316,6 +324,9 @@ func (w *world) restart(t *rapid.T) {
 
 // check holds the invariants after every event.
 func (w *world) check(t *rapid.T) {
+	if w.broken != "" {
+		t.Fatal(w.broken)
+	}
 	at := map[Partition]string{}
 	for _, id := range slices.Sorted(maps.Keys(w.live)) {
 		for _, p := range w.live[id].works {

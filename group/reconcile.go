@@ -94,7 +94,6 @@ func (g *Group) SetTopics(now time.Time, topics Topics) Decision {
 	s := g.begin(now)
 	g.catalog = topics
 	if !slices.Equal(g.subscribed(), g.topics) {
-		s.Changed = true
 		g.bump(s)
 	}
 	return g.finish(s, nil)

@@ -52,6 +52,7 @@ func (g *Group) Reassign(now time.Time) Decision {
 // bump makes a new epoch and a target for it.
 func (g *Group) bump(s *step) {
 	g.epoch++
+	s.Changed = true
 	g.topics = g.subscribed()
 	g.retarget(s)
 }

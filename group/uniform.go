@@ -36,14 +36,13 @@ type balance struct {
 	takers [][]int   // of each topic
 	wants  [][]int   // of each member: topics
 	open   [][]bool  // of each topic: which partitions nobody has
-	held   [][]share // of each member
+	held   [][]share // of each member, in the order in which it got them
 }
 
 // share is a partition that a member has.
 type share struct {
 	topic  int
 	number int32
-	kept   bool // had it before
 }
 
 func newBalance(s Spec) *balance {
@@ -66,7 +65,7 @@ func (b *balance) keep() {
 	for m := range b.spec.Members {
 		for _, p := range b.spec.Members[m].Current {
 			if t, exists := b.index[p.Topic]; exists && b.mayHave(m, t, p.Number) && b.open[t][p.Number] {
-				b.give(m, share{t, p.Number, true})
+				b.give(m, share{t, p.Number})
 			}
 		}
 	}
@@ -78,8 +77,8 @@ func (b *balance) mayHave(m, topic int, number int32) bool {
 }
 
 // deal gives out what nobody has, each to the member with the fewest, and what
-// few may have first. Among those with the fewest it is the one that works on it
-// now, if it does: nothing moves then.
+// few may have first, which leaves less to level. Among those with the fewest it
+// is the one that works on it now, if that is among them: nothing moves then.
 func (b *balance) deal() {
 	order := numbers(len(b.spec.Topics))
 	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(len(b.takers[x]), len(b.takers[y])) })
@@ -93,10 +92,10 @@ func (b *balance) deal() {
 				continue
 			}
 			to := slices.MinFunc(b.takers[t], func(x, y int) int { return cmp.Compare(b.load(x), b.load(y)) })
-			if h, held := holders[share{topic: t, number: int32(number)}]; held && b.load(h) == b.load(to) {
+			if h, held := holders[share{t, int32(number)}]; held && b.load(h) == b.load(to) {
 				to = h
 			}
-			b.give(to, share{t, int32(number), false})
+			b.give(to, share{t, int32(number)})
 		}
 	}
 }
@@ -108,7 +107,7 @@ func (b *balance) holders() map[share]int {
 	for m := range b.spec.Members {
 		for _, p := range b.spec.Members[m].Holds {
 			if t, exists := b.index[p.Topic]; exists && b.mayHave(m, t, p.Number) && b.open[t][p.Number] {
-				holders[share{topic: t, number: p.Number}] = m
+				holders[share{t, p.Number}] = m
 			}
 		}
 	}
@@ -213,18 +212,16 @@ func (b *balance) handOn(from, to int, came []hop) {
 	}
 }
 
-// takeAway takes a partition of a topic from a member: one that it did not have
-// before, if there is one.
+// takeAway takes the last partition of a topic that a member got: one that it did
+// not have before, if there is one.
 func (b *balance) takeAway(m, topic int) share {
-	held, at := b.held[m], -1
-	for i, s := range held {
-		if s.topic == topic && (at < 0 || held[at].kept || !s.kept) {
-			at = i
-		}
+	held := b.held[m]
+	at := len(held) - 1
+	for held[at].topic != topic {
+		at--
 	}
 	s := held[at]
 	b.held[m] = slices.Delete(held, at, at+1)
-	s.kept = false
 	return s
 }
 
