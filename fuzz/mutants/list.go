@@ -4,6 +4,7 @@ const (
 	root      = "github.com/varvelog/varve"
 	part      = root + "/partition"
 	journal   = root + "/wal"
+	groups    = root + "/group"
 	crashes   = "Survives|RecoveryMayBeCut|Kill|Journal|Unfinished|FlipsBehind|Trim"
 	campaign  = root + "/fuzz/crash"
 	crashPart = "Crash|Kill|Cut|Sync|Torn|Recovery|Visible|Readers"
@@ -122,4 +123,30 @@ var mutants = []mutant{
 		"	if err := o.checkNames(); err != nil {\n		return err\n	}\n", "", root, "WrongName"},
 	{"reads do not check", "segment/scan.go",
 		"			if err := b.Verify(); err != nil {", "			if err := error(nil); err != nil {", part, "."},
+	{"group: a partition is given before it is let go of", "group/reconcile.go",
+		"		if !g.free(p) {", "		if false {", groups, "."},
+	{"group: released without an acknowledgement", "group/reconcile.go",
+		"		if !letGo(m.revoking, owned) {\n			return\n		}\n", "", groups, "."},
+	{"group: a heartbeat that says nothing lets go", "group/reconcile.go",
+		"	if owned == nil {\n		return false\n	}\n", "", groups, "."},
+	{"group: no fence", "group/heartbeat.go",
+		"	if !m.accepts(h.Epoch, owned) {", "	if false {", groups, "."},
+	{"group: any older epoch is taken", "group/heartbeat.go",
+		"	case epoch != m.previous || owned == nil:\n", "	case epoch > m.epoch:\n", groups, "."},
+	{"group: the epoch before lets go", "group/heartbeat.go",
+		"	if h.Epoch != m.epoch {\n		return g.repeat(s, m), nil\n	}\n", "", groups, "."},
+	{"group: a commit at any epoch", "group/commit.go",
+		"if m.away() || epoch != m.epoch {", "if m.away() {", groups, "."},
+	{"group: a late member is heard until a timer fires", "group/group.go",
+		"	g.expire(s, now)\n", "", groups, "."},
+	{"group: a deadline is forgotten", "group/reconcile.go",
+		"		m.revokeEnd = now.Add(m.rebalance)\n", "", groups, "."},
+	{"group: an instance id is taken from who is alive", "group/join.go",
+		" && !holder.away():", " && false:", groups, "."},
+	{"group: who is to have what was let go of is not woken", "group/reconcile.go",
+		"	s.released = append(s.released, partitions...)\n", "", groups, "."},
+	{"group: no full timeouts after a restart", "group/state.go",
+		"		m.revokeEnd = now.Add(m.rebalance)\n", "", groups, "."},
+	{"group: targets that do not keep what was", "group/uniform.go",
+		"	b.keep()\n", "", groups, "."},
 }
