@@ -82,7 +82,7 @@ func (g *Group) waiting(s *step, m *member) []string {
 // moves says whether a heartbeat without any news would give the member a
 // partition or ask it for one.
 func (g *Group) moves(m *member) bool {
-	if m.away() || m.phase == Unrevoked {
+	if m.away() || m.phase == Unrevoked || m.phase == Stable && !g.newer(m) {
 		return false
 	}
 	if _, drop := split(m.assigned, m.target); len(drop) > 0 {

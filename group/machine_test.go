@@ -37,9 +37,7 @@ type world struct {
 
 func newWorld(t *rapid.T) *world {
 	o := Options{MaxSize: rapid.SampledFrom([]int{0, 0, 5}).Draw(t, "max size")}
-	if rapid.IntRange(0, 3).Draw(t, "assignor") == 0 {
-		o.Assignor = Range{}
-	}
+	o.Assignor = rapid.SampledFrom([]Assignor{Uniform{}, Uniform{}, Range{}, &slow{}}).Draw(t, "assignor")
 	w := &world{
 		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), topics: Topics{},
 		live: map[string]*process{}, zombies: map[string]*process{}, wake: map[string]bool{},
@@ -50,6 +48,28 @@ func newWorld(t *rapid.T) *world {
 		w.newTopic(t)
 	}
 	return w
+}
+
+// slow is an assignor whose targets are waited for.
+type slow struct {
+	Uniform
+	ready bool
+}
+
+func (s *slow) Assign(spec Spec) (Target, bool) {
+	if !s.ready {
+		return nil, false
+	}
+	s.ready = false
+	return s.Uniform.Assign(spec)
+}
+
+// reassign asks for a target, and has it ready.
+func (w *world) reassign() {
+	if s, is := w.g.options.Assignor.(*slow); is {
+		s.ready = true
+	}
+	w.take(w.g.Reassign(w.now))
 }
 
 func (w *world) number() int {
@@ -257,7 +277,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"topic gone": func(t *rapid.T) {
 			w.alter(t, func(*Topic) bool { return false })
 		},
-		"reassign": func(t *rapid.T) { w.take(w.g.Reassign(w.now)) },
+		"reassign": func(t *rapid.T) { w.reassign() },
 		"restart":  w.restart,
 		"settle":   w.settle,
 		"":         w.check,
@@ -371,6 +391,9 @@ func (w *world) missed(at time.Time) bool {
 // somebody subscribes to has its owner, and nothing moves any more.
 func (w *world) settle(t *rapid.T) {
 	w.take(w.g.Expire(w.now))
+	if w.g.Status() == Assigning {
+		w.reassign()
+	}
 	if rapid.Bool().Draw(t, "all") {
 		for id, p := range w.live {
 			w.wake[id] = p.epoch != EpochAway

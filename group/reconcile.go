@@ -11,7 +11,7 @@ import (
 func (g *Group) advance(s *step, now time.Time, m *member, owned []Partition) {
 	switch m.phase {
 	case Stable:
-		if m.epoch != g.targetEpoch {
+		if g.newer(m) {
 			g.settle(s, now, m, m.epoch, owned)
 		}
 	case Unrevoked:
@@ -25,6 +25,13 @@ func (g *Group) advance(s *step, now time.Time, m *member, owned []Partition) {
 	case Unreleased:
 		g.settle(s, now, m, m.epoch, owned)
 	}
+}
+
+// newer says whether there is a target that a stable member is not at. While a
+// target is waited for, who has just joined stays at epoch 0: the last target was
+// not made for it, and its epoch may be that of an earlier life under the same id.
+func (g *Group) newer(m *member) bool {
+	return m.epoch != g.targetEpoch && (m.epoch > 0 || g.targetEpoch == g.epoch)
 }
 
 // letGo says whether a member that reports owned works on none of the partitions.
