@@ -142,7 +142,7 @@ func (s *stage) do(line string) string {
 		args[key] = value
 	}
 	before := s.g.Snapshot()
-	d, err, told := s.event(verb, name, rest, args)
+	d, told, err := s.event(verb, name, rest, args)
 	s.check(before, d)
 	if told != "" {
 		return told
@@ -163,7 +163,7 @@ func (s *stage) do(line string) string {
 	return out.String()
 }
 
-func (s *stage) event(verb, name, rest string, args map[string]string) (d Decision, err error, told string) {
+func (s *stage) event(verb, name, rest string, args map[string]string) (d Decision, told string, err error) {
 	switch verb {
 	case "group":
 		s.group(rest)
@@ -203,7 +203,7 @@ func (s *stage) event(verb, name, rest string, args map[string]string) (d Decisi
 	default:
 		s.t.Fatalf("no event %q", verb)
 	}
-	return d, err, told
+	return d, told, err
 }
 
 // check holds what is true of every event: who is refused changes nothing, and

@@ -9,7 +9,7 @@ import (
 // their subscriptions allow, and moves as few as that takes.
 //
 // Where all subscribe to the same topics, no two differ by more than one, and no
-// assignment that even moves fewer. Else the result is an optimal
+// other assignment of which that is true moves fewer. Else the result is an optimal
 // semi-matching: members and partitions are a graph, and there is no path of
 // partitions that members could hand on, each to the next, from one member to
 // another that has two or more fewer. That no such path exists is what makes
