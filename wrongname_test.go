@@ -186,3 +186,59 @@ func TestFileUnderAWrongNameInALogWithGaps(t *testing.T) {
 		t.Errorf("%v\n%s", err, said.buf.String())
 	}
 }
+
+// After a kill two segments that have each other's names are refused before the journal is
+// put back into them: with their names back everything is there.
+func TestSwappedNamesAfterAKill(t *testing.T) {
+	for _, name := range []int{4, 16} {
+		m := vfs.NewMem()
+		e, _ := openOn(t, m)
+		publishTo(t, e, 20, "segment.bytes=350")
+		killed := m.Crash(vfs.CrashOptions{Unsynced: vfs.UnsyncedKept, Names: vfs.NamesKept})
+		mustClose(t, e)
+		killed.Remove("topics/t/0/seals") // they may be late
+		one, other := fmt.Sprintf("topics/t/0/%020d.log", 8), fmt.Sprintf("topics/t/0/%020d.log", name)
+		swap := func() {
+			if err := errors.Join(killed.Rename(one, "aside"), killed.Rename(other, one), killed.Rename("aside", other)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		swap()
+		for range 2 {
+			e, said := openOn(t, killed)
+			if err := readsOf(t, e)(func(varve.Record) {}); err == nil || !strings.Contains(err.Error(), "give it its name back") {
+				t.Fatalf("%v\n%s", err, said.buf.String())
+			}
+			e.Close()
+		}
+		swap()
+		hasRecords(t, killed, 20)
+	}
+}
+
+// A segment that has the name of a trimmed one after a kill is not deleted like that one.
+func TestNameOfATrimmedSegmentAfterAKill(t *testing.T) {
+	m := vfs.NewMem()
+	e, _ := openOn(t, m)
+	publishTo(t, e, 20, "segment.bytes=350")
+	topic, err := e.Topic("t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := partOf(t, topic, 0).Trim(6); err != nil {
+		t.Fatal(err)
+	}
+	killed := m.Crash(vfs.CrashOptions{Unsynced: vfs.UnsyncedKept, Names: vfs.NamesKept})
+	mustClose(t, e)
+	if err := killed.Rename("topics/t/0/00000000000000000012.log", "topics/t/0/00000000000000000000.log"); err != nil {
+		t.Fatal(err)
+	}
+	e, said := openOn(t, killed)
+	defer e.Close()
+	if err := readsOf(t, e)(func(varve.Record) {}); err == nil || !strings.Contains(err.Error(), "00000000000000000000.log begins with offset 12") {
+		t.Errorf("%v\n%s", err, said.buf.String())
+	}
+	if data, err := killed.ReadFile("topics/t/0/00000000000000000000.log"); err != nil || len(data) == 0 {
+		t.Errorf("the file has %d bytes (%v)", len(data), err)
+	}
+}

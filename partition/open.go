@@ -88,10 +88,12 @@ func (o *opening) run() error {
 			"path", l.env.FS.Path(l.seals.name))
 	}
 	o.findEnds()
-	o.addMissing()
-	if err := o.checkNames(); err != nil {
-		return err
+	if !o.clean {
+		if err := checkNames(l.env.FS, l.dir, o.bases, o.seals, &l.meta.body); err != nil {
+			return err
+		}
 	}
+	o.addMissing()
 	if err := o.dropEmptyTail(); err != nil {
 		return err
 	}

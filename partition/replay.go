@@ -71,7 +71,16 @@ func NewReplay(fsys vfs.FS, dir string) (*Replay, error) {
 	}
 	r.start = body.LogStart
 	seals := sealFile{fs: fsys, name: dir + "/" + sealsName, id: body.ID, taken: body.Taken}
-	r.seals, _, err = seals.read()
+	if r.seals, _, err = seals.read(); err != nil {
+		return nil, err
+	}
+	bases, err := listLogs(fsys, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err == nil {
+		err = checkNames(fsys, dir, bases, r.seals, &body)
+	}
 	return r, err
 }
 

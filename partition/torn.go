@@ -2,10 +2,7 @@ package partition
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
-	"math/bits"
-	"os"
 
 	"github.com/varvelog/varve/index"
 	"github.com/varvelog/varve/record"
@@ -115,71 +112,9 @@ func (o *opening) dropEmptyTail() error {
 	return nil
 }
 
-// checkNames looks for files that begin with other offsets than their names say. No
-// crash makes one: somebody gave it another name, and it may be the only copy of what it
-// has. No checksum covers the offset of a batch, so it takes two to tell that from a flip; of
-// a file with one batch, offsets that are not one bit away.
-func (o *opening) checkNames() error {
-	if o.clean {
-		return nil
-	}
-	for _, base := range o.bases {
-		if _, sealed := o.seals[base]; sealed || base == o.known.Base && o.known.Size > 0 {
-			continue
-		}
-		heads, err := o.firstBatches(base, 2)
-		if err != nil {
-			return err
-		}
-		if len(heads) > 0 && isMisnamed(base, heads, o.l.sparse.Load()) {
-			return fmt.Errorf("%s begins with offset %d: give it its name back, or move it away",
-				o.l.env.FS.Path(o.logName(base)), heads[0].Base)
-		}
-	}
-	return nil
-}
-
-// isMisnamed says that the first batches of a file are not of the offsets that follow on
-// its name.
-func isMisnamed(base record.Offset, heads []segment.Head, sparse bool) bool {
-	first := heads[0]
-	switch {
-	case first.Base == base, sparse && (first.Base > base || len(heads) == 1):
-		return false
-	case sparse:
-		return heads[1].Base < base
-	case len(heads) == 1:
-		return bits.OnesCount64(uint64(first.Base^base)) > 1
-	}
-	return heads[1].Base == first.Base+first.Count
-}
-
 func (o *opening) holdsNoBatch(base record.Offset) (bool, error) {
-	heads, err := o.firstBatches(base, 1)
+	heads, err := firstBatches(o.l.env.FS, o.logName(base), 1)
 	return len(heads) == 0, err
-}
-
-// firstBatches are the heads of up to n batches that a file begins with, as far as they
-// check.
-func (o *opening) firstBatches(base record.Offset, n int) (heads []segment.Head, err error) {
-	f, err := o.l.env.FS.OpenFile(o.logName(base), os.O_RDONLY)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil, err
-	}
-	sc := segment.NewScanner(f, 0, record.Pos(size))
-	for len(heads) < n && sc.Next() {
-		heads = append(heads, segment.HeadOf(sc.Batch().Bytes()))
-	}
-	var d *segment.Damage
-	if err := sc.Err(); err != nil && !errors.As(err, &d) {
-		return nil, err
-	}
-	return heads, nil
 }
 
 // dropBehind removes the files of all segments that are left but the first keep:
