@@ -61,16 +61,23 @@ func putBack(t *testing.T, disk, had *vfs.Mem, names ...string) {
 	}
 }
 
+// secondLife is an engine with twelve records, five of which were there at an earlier stop.
+func secondLife(t *testing.T) (e *varve.Engine, disk, earlier *vfs.Mem) {
+	t.Helper()
+	disk = vfs.NewMem()
+	e, _ = openOn(t, disk)
+	publishTo(t, e, 5)
+	mustClose(t, e)
+	earlier = disk.Clone()
+	e, _ = openOn(t, disk)
+	publishTo(t, e, 7)
+	return e, disk, earlier
+}
+
 // A checkpoint of an earlier stop beside the mark of the last one speaks of less than
 // there is: nothing that it leaves out is somebody else's.
 func TestOldCheckpointBesideANewMark(t *testing.T) {
-	disk := vfs.NewMem()
-	e, _ := openOn(t, disk)
-	publishTo(t, e, 5)
-	mustClose(t, e)
-	earlier := disk.Clone()
-	e, _ = openOn(t, disk)
-	publishTo(t, e, 7)
+	e, disk, earlier := secondLife(t)
 	mustClose(t, e)
 	putBack(t, disk, earlier, "checkpoint")
 	hasRecords(t, disk, 12)
@@ -79,13 +86,7 @@ func TestOldCheckpointBesideANewMark(t *testing.T) {
 // A mark of an earlier stop with the checkpoint of that time is not believed: after it
 // came records that the journal alone has.
 func TestOldMarkBesideTheJournal(t *testing.T) {
-	disk := vfs.NewMem()
-	e, _ := openOn(t, disk)
-	publishTo(t, e, 5)
-	mustClose(t, e)
-	earlier := disk.Clone()
-	e, _ = openOn(t, disk)
-	publishTo(t, e, 7)
+	e, disk, earlier := secondLife(t)
 	left := disk.Crash(vfs.CrashOptions{Unsynced: vfs.UnsyncedLost, Names: vfs.NamesKept})
 	mustClose(t, e)
 	putBack(t, left, earlier, "checkpoint", "clean")

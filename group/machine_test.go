@@ -113,7 +113,7 @@ func (p *process) heartbeat() Heartbeat {
 
 func pick(t *rapid.T, of map[string]*process) *process {
 	if len(of) == 0 {
-		t.Skip("nobody")
+		t.Skip("rapid draws another step: there is no such process")
 	}
 	return of[rapid.SampledFrom(slices.Sorted(maps.Keys(of))).Draw(t, "who")]
 }
@@ -122,7 +122,7 @@ func pick(t *rapid.T, of map[string]*process) *process {
 func (w *world) present(t *rapid.T) *process {
 	p := pick(t, w.live)
 	if p.epoch == EpochAway {
-		t.Skip("away")
+		t.Skip("rapid draws another step: the process is away and sends nothing")
 	}
 	return p
 }
@@ -208,7 +208,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			id := rapid.SampledFrom([]string{fmt.Sprintf("s%02d", w.number()), "s"}).Draw(t, "id")
 			instance := rapid.SampledFrom([]string{"i", "j"}).Draw(t, "instance")
 			if p := w.live[id]; p != nil && p.epoch != EpochAway {
-				t.Skip("one process an id")
+				t.Skip("rapid draws another step: a process with the id is there already")
 			}
 			w.join(t, &process{id: id, instance: instance})
 		},
@@ -266,7 +266,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			h := p.heartbeat()
 			h.Epoch += int32(rapid.SampledFrom([]int{-7, -3, -2, 5, 100}).Draw(t, "epoch"))
 			if m := w.g.find(p.id); m != nil && (h.Epoch == m.epoch || h.Epoch == m.previous) {
-				t.Skip("its epoch, or the one before")
+				t.Skip("rapid draws another step: the epoch that came out is no wrong one")
 			}
 			w.refused(t, h)
 		},
@@ -286,7 +286,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 
 func (w *world) alter(t *rapid.T, f func(*Topic) bool) {
 	if len(w.topics) == 0 {
-		t.Skip("no topics")
+		t.Skip("rapid draws another step: there is no topic to alter")
 	}
 	name := rapid.SampledFrom(slices.Sorted(maps.Keys(w.topics))).Draw(t, "topic")
 	topics := maps.Clone(w.topics)
