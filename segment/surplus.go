@@ -62,6 +62,7 @@ func Fits(file io.ReaderAt, size record.Pos, base, next record.Offset, dense boo
 		fits = b.BaseOffset >= base && end <= next && (at > 0 || !dense || b.BaseOffset == base)
 		return fits
 	})
+	w.Chain.Next = sureBase(file, base)
 	err = w.Run()
 	return end, fits, err
 }
@@ -98,6 +99,7 @@ func (o *owner) owns(file io.ReaderAt, size record.Pos) (bool, error) {
 		}
 		return owned && size != o.size
 	})
+	w.Chain.Next = sureBase(file, o.base)
 	if err := w.Run(); found || err != nil {
 		return owned && strays <= min(1, inside), err
 	}
@@ -173,6 +175,16 @@ func (st *State) Surplus(file io.ReaderAt, size record.Pos) (bool, error) {
 	})
 	err = w.Run()
 	return found, err
+}
+
+// sureBase is the base offset of a file's first batch where that is the one by which the
+// file is known: no neighbour can put it in doubt. Else it is 0.
+func sureBase(file io.ReaderAt, base record.Offset) record.Offset {
+	head := make([]byte, record.HeadSize)
+	if n, _ := file.ReadAt(head, 0); n < len(head) || baseOffset(head) != base {
+		return 0 // an error comes back when the batch is read
+	}
+	return base
 }
 
 // search is a walk over the batches there are, until found says that it is enough.
