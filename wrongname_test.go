@@ -160,8 +160,9 @@ func TestSegmentThatComesBack(t *testing.T) {
 	}
 }
 
-// In a log with gaps, too, a file under a name behind its offsets is refused after a kill.
-func TestFileUnderAWrongNameInALogWithGaps(t *testing.T) {
+// logWithGaps is a disk with a log of three segments, 3 to 20, 31 to 50 and 61 to 80, trimmed up
+// to start, as a kill leaves it before there are seals.
+func logWithGaps(t *testing.T, start varve.Offset) *vfs.Mem {
 	m := vfs.NewMem()
 	e, _ := openOn(t, m)
 	if _, err := e.EnsureTopic("t", varve.TopicConfig{Config: config("retention.ms=-1")}); err != nil {
@@ -170,13 +171,27 @@ func TestFileUnderAWrongNameInALogWithGaps(t *testing.T) {
 	mustClose(t, e)
 	putTheirs(t, m, "topics/t/0", 0, 3, 9, 20)
 	putTheirs(t, m, "topics/t/0", 30, 31, 40, 50)
+	putTheirs(t, m, "topics/t/0", 60, 61, 70, 80)
 	e, _ = openOn(t, m)
+	topic, err := e.Topic("t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := partOf(t, topic, 0).Trim(start); err != nil {
+		t.Fatal(err)
+	}
 	mustClose(t, e)
 	for _, name := range []string{"clean", "topics/t/0/seals"} {
 		if err := m.Remove(name); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return m
+}
+
+// In a log with gaps, too, a file under a name behind its offsets is refused after a kill.
+func TestFileUnderAWrongNameInALogWithGaps(t *testing.T) {
+	m := logWithGaps(t, 0)
 	if err := m.Rename("topics/t/0/00000000000000000000.log", "topics/t/0/00000000000000005000.log"); err != nil {
 		t.Fatal(err)
 	}
@@ -239,6 +254,22 @@ func TestNameOfATrimmedSegmentAfterAKill(t *testing.T) {
 		t.Errorf("%v\n%s", err, said.buf.String())
 	}
 	if data, err := killed.ReadFile("topics/t/0/00000000000000000000.log"); err != nil || len(data) == 0 {
+		t.Errorf("the file has %d bytes (%v)", len(data), err)
+	}
+}
+
+// Nor in a log with gaps, where a file may begin behind its name, but not behind the next.
+func TestNameOfATrimmedSegmentInALogWithGaps(t *testing.T) {
+	m := logWithGaps(t, 25)
+	if err := m.Rename("topics/t/0/00000000000000000060.log", "topics/t/0/00000000000000000000.log"); err != nil {
+		t.Fatal(err)
+	}
+	e, said := openOn(t, m)
+	defer e.Close()
+	if err := readsOf(t, e)(func(varve.Record) {}); err == nil || !strings.Contains(err.Error(), "00000000000000000000.log begins with offset 61") {
+		t.Errorf("%v\n%s", err, said.buf.String())
+	}
+	if data, err := m.ReadFile("topics/t/0/00000000000000000000.log"); err != nil || len(data) == 0 {
 		t.Errorf("the file has %d bytes (%v)", len(data), err)
 	}
 }

@@ -3,7 +3,6 @@ package partition
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 	"os"
 	"path"
 
@@ -17,7 +16,7 @@ import (
 // may be the only copy of what it has, so nothing is written into it, cut or deleted. A file
 // with a seal is held against that when it is read, unless it is below the log start.
 func checkNames(fsys vfs.FS, dir string, bases []record.Offset, seals map[record.Offset]segment.Seal, body *metadataBody) error {
-	for _, base := range bases {
+	for i, base := range bases {
 		if seal, sealed := seals[base]; sealed && seal.Next > body.LogStart {
 			continue
 		}
@@ -26,7 +25,11 @@ func checkNames(fsys vfs.FS, dir string, bases []record.Offset, seals map[record
 		if err != nil {
 			return err
 		}
-		if len(heads) > 0 && isMisnamed(base, heads, body.Sparse) {
+		var next record.Offset // that of the next file
+		if i+1 < len(bases) {
+			next = bases[i+1]
+		}
+		if len(heads) > 0 && isMisnamed(base, next, heads, body.Sparse) {
 			return fmt.Errorf("%s begins with offset %d: give it its name back, or move it away", fsys.Path(name), heads[0].Base)
 		}
 	}
@@ -34,17 +37,24 @@ func checkNames(fsys vfs.FS, dir string, bases []record.Offset, seals map[record
 }
 
 // isMisnamed says that the first batches of a file are not of the offsets that follow on
-// its name. No checksum covers the offset of a batch: it takes two that follow on to tell a
-// name from a flip; of one, it has to be more than a bit.
-func isMisnamed(base record.Offset, heads []segment.Head, sparse bool) bool {
+// its name, or, where offsets may be missing, not of those up to the next file's name. No
+// checksum covers the offset of a batch: it takes two that follow on to tell a name from a
+// flip; of one, it has to be more than a bit. A next of 0 is none.
+func isMisnamed(base, next record.Offset, heads []segment.Head, sparse bool) bool {
 	first := heads[0]
-	switch {
-	case first.Base == base, sparse && first.Base > base:
+	inside := func(off record.Offset) bool { return off >= base && (next == 0 || off < next) }
+	if first.Base == base || sparse && inside(first.Base) {
 		return false
+	}
+	last := base // that the first batch may have
+	if sparse && next > 0 {
+		last = next - 1
+	}
+	switch {
 	case len(heads) == 1:
-		return bits.OnesCount64(uint64(first.Base^base)) > 1
+		return !segment.IsFlipped(first.Base, base, last)
 	case sparse:
-		return heads[1].Base < base
+		return !inside(heads[1].Base)
 	}
 	return heads[1].Base == first.Base+first.Count
 }

@@ -33,11 +33,11 @@ func TooHigh(b *record.Batch, next, until record.Offset, behind []Head) string {
 		return ""
 	}
 	end, count := b.NextOffset(), record.Offset(b.LastOffsetDelta)+1
-	if until > 0 && end > until && isFlipped(b.BaseOffset, next, until-count) {
+	if until > 0 && end > until && IsFlipped(b.BaseOffset, next, until-count) {
 		return fmt.Sprintf("base offset %d is too high: the next file begins at %d", b.BaseOffset, until)
 	}
 	if len(behind) == 0 {
-		if b.BaseOffset-next > farthest && isFlipped(b.BaseOffset, next, next+farthest) {
+		if b.BaseOffset-next > farthest && IsFlipped(b.BaseOffset, next, next+farthest) {
 			return fmt.Sprintf("base offset %d is too high: %d is expected", b.BaseOffset, next)
 		}
 		return ""
@@ -60,16 +60,16 @@ func blamed(base, count, next, end, until record.Offset, behind []Head) bool {
 	} else if until == 0 {
 		return true
 	}
-	itself := isFlipped(base, next, first.Base-count)
-	other := isFlipped(first.Base, end, most-first.Count)
+	itself := IsFlipped(base, next, first.Base-count)
+	other := IsFlipped(first.Base, end, most-first.Count)
 	if itself != other {
 		return itself
 	}
 	return first.Base == next+count || len(behind) < Ahead || behind[1].Base < end
 }
 
-// isFlipped says whether an offset is one bit away from one in [from, to].
-func isFlipped(off, from, to record.Offset) bool {
+// IsFlipped says whether an offset is one bit away from one in [from, to].
+func IsFlipped(off, from, to record.Offset) bool {
 	for bit := range 63 {
 		if was := off ^ 1<<bit; was >= from && was <= to {
 			return true

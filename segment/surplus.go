@@ -94,7 +94,7 @@ func (o *owner) owns(file io.ReaderAt, size record.Pos) (bool, error) {
 			owned = b.LeaderEpoch >= o.first && b.LeaderEpoch <= o.last
 			inside++
 		default:
-			owned = isFlipped(b.BaseOffset, o.base, o.next-count)
+			owned = IsFlipped(b.BaseOffset, o.base, o.next-count)
 			strays++
 		}
 		return owned && size != o.size
