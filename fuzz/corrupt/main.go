@@ -51,7 +51,8 @@ func run() error {
 	limit := flag.Duration("for", 0, "`time` after which no more are begun; 0: no limit")
 	workers := flag.Int("workers", runtime.GOMAXPROCS(0), "how many at a time")
 	flag.Parse()
-	debug.SetGCPercent(400) // the disks are small, and many
+	debug.SetGCPercent(400)       // the disks are small, and many,
+	debug.SetMemoryLimit(1 << 30) // and what a pool has outlives its engine by two collections
 	start := time.Now()
 	w, err := agreedWorld()
 	if err != nil {
