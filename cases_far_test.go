@@ -39,16 +39,17 @@ func openBare(t testing.TB, fsys vfs.FS, cp *partition.Checkpoint, clean bool) *
 		FS: fsys, Files: segment.NewFiles(8), Journal: b, Runner: b, Logger: silent(),
 		Now: func() int64 { return time.Now().UnixMilli() },
 	}
+	var claimed *partition.Claimed
 	var err error
 	if clean {
-		if err := partition.Claim(env, "t/0", "p", cp, partition.Left{Stop: partition.Clean}); err != nil {
+		if claimed, err = partition.Claim(env, "t/0", "p", cp, partition.Left{Stop: partition.Clean}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	b.Log, err = partition.Open(env, "t/0", "p", partition.Config{
 		Level: partition.OS, SegmentBytes: math.MaxInt32, SegmentAge: -1, RetentionAge: -1, RetentionBytes: -1,
 		MaxBatchBytes: 64 << 20,
-	}, cp, nil, clean)
+	}, cp, nil, claimed)
 	if err != nil {
 		t.Fatal(err)
 	}

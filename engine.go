@@ -196,7 +196,7 @@ func (e *Engine) openLogs(left partition.Left, starts uint64) error {
 	if clean {
 		e.nameMissing()
 	}
-	up := &takeUp{clean: clean, logs: e.checkpoint.Logs, refused: e.claim(left)}
+	up := &takeUp{clean: clean, logs: e.checkpoint.Logs, claims: e.claim(left)}
 	if err := errors.Join(e.checkpoint.unmark(e.fs), e.countStart(starts+1)); err != nil {
 		return err
 	}

@@ -11,10 +11,16 @@ import (
 
 // takeUp is what logs are opened by.
 type takeUp struct {
-	clean   bool // so the engine was left
-	logs    map[logKey]keptLog
-	replay  *replay          // nil after a clean stop
-	refused map[logKey]error // logs of which it could not be kept whose files they are
+	clean  bool // so the engine was left
+	logs   map[logKey]keptLog
+	replay *replay // nil after a clean stop
+	claims map[logKey]claim
+}
+
+// claim is what was found out of a log while the mark of a clean stop stood.
+type claim struct {
+	seen *partition.Claimed
+	err  error // why it could not be kept whose its files are
 }
 
 // checkpoint is what is kept of a log, nil where there is nothing.
@@ -25,12 +31,23 @@ func (u *takeUp) checkpoint(key logKey) *partition.Checkpoint {
 	return nil
 }
 
+// claimed is what is known of a log by its claim: nil unless the engine was left cleanly.
+func (u *takeUp) claimed(key logKey) *partition.Claimed {
+	if !u.clean {
+		return nil
+	}
+	if seen := u.claims[key].seen; seen != nil {
+		return seen
+	}
+	return new(partition.Claimed)
+}
+
 // claim finds out whose the files of the logs are, see partition.Claim. A log of which
 // that cannot be kept is not opened.
-func (e *Engine) claim(left partition.Left) map[logKey]error {
-	refused := make(map[logKey]error)
+func (e *Engine) claim(left partition.Left) map[logKey]claim {
+	claims := make(map[logKey]claim)
 	if left.Stop == partition.Crashed {
-		return refused
+		return claims
 	}
 	var mu sync.Mutex
 	up := takeUp{logs: e.checkpoint.Logs}
@@ -39,14 +56,13 @@ func (e *Engine) claim(left partition.Left) map[logKey]error {
 		t := topics[i]
 		for n := range t.body.Partitions {
 			key := logKey{Topic: t.id, Partition: int32(n)}
-			if err := partition.Claim(e.env, t.partitionName(n), t.partitionDir(n), up.checkpoint(key), left); err != nil {
-				mu.Lock()
-				refused[key] = err
-				mu.Unlock()
-			}
+			seen, err := partition.Claim(e.env, t.partitionName(n), t.partitionDir(n), up.checkpoint(key), left)
+			mu.Lock()
+			claims[key] = claim{seen, err}
+			mu.Unlock()
 		}
 	})
-	return refused
+	return claims
 }
 
 // nameMissing names topics that were there at the clean stop and are not now.
@@ -100,7 +116,7 @@ func (t *Topic) openLog(i int, up *takeUp) *Partition {
 
 func (t *Topic) tryLog(i int, up *takeUp) (*partition.Log, error) {
 	key := logKey{Topic: t.id, Partition: int32(i)}
-	if err := up.refused[key]; err != nil {
+	if err := up.claims[key].err; err != nil {
 		return nil, err
 	}
 	replay, err := up.replay.of(key)
@@ -109,7 +125,7 @@ func (t *Topic) tryLog(i int, up *takeUp) (*partition.Log, error) {
 	}
 	env := t.engine.env
 	env.Journal = logJournal{t.engine.journal, key}
-	return partition.Open(env, t.partitionName(i), t.partitionDir(i), t.config().log, up.checkpoint(key), replay, up.clean)
+	return partition.Open(env, t.partitionName(i), t.partitionDir(i), t.config().log, up.checkpoint(key), replay, up.claimed(key))
 }
 
 func (t *Topic) partitionName(i int) string { return t.name + "/" + strconv.Itoa(i) }

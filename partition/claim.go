@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/varvelog/varve/internal/twin"
-	"github.com/varvelog/varve/internal/vfs"
 	"github.com/varvelog/varve/record"
 	"github.com/varvelog/varve/segment"
 )
@@ -35,10 +34,10 @@ const everything record.Offset = math.MaxInt64
 // cp is what the last checkpoint kept of the log, nil where it kept nothing. Claim is to
 // be called for Stopped and Clean, and again if the mark was not taken away after it. It
 // changes nothing but the metadata, and bytes behind the end of the log that are no batch.
-func Claim(env Env, name, dir string, cp *Checkpoint, left Left) error {
-	bases, err := listLogs(env.FS, dir)
+func Claim(env Env, name, dir string, cp *Checkpoint, left Left) (*Claimed, error) {
+	listed, err := list(env.FS, dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // Open says so
+		return new(Claimed), nil // Open says so
 	}
 	l := newLog(env, name, dir)
 	if err == nil {
@@ -46,25 +45,38 @@ func Claim(env Env, name, dir string, cp *Checkpoint, left Left) error {
 	}
 	damaged := errors.Is(err, twin.ErrDamaged)
 	if err != nil && !damaged {
-		return fmt.Errorf("open %s: %w", name, err)
+		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
-	if err := l.claim(bases, cp, left, damaged); err != nil {
-		return fmt.Errorf("open %s: %w", name, err)
+	found, err := l.claim(listed.bases, cp, left, damaged)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
-	return nil
+	if l.meta.generation == 0 {
+		return new(Claimed), nil
+	}
+	return &Claimed{listed: &listed, meta: l.meta, whole: found == asLeft || found == rubbish}, nil
 }
 
-// claim is Claim with the names of the files, and with metadata that may be damaged.
-func (l *Log) claim(bases []record.Offset, cp *Checkpoint, left Left, damaged bool) error {
+// Claimed is what Claim has seen of a log, for Open to go on with. The zero Claimed has
+// seen nothing: that of a log without a record that was just made.
+type Claimed struct {
+	listed *listing // nil: nothing was seen
+	meta   metadata
+	whole  bool // the file of the active segment has the length that it was left with
+}
+
+// claim is Claim with the names of the files, and with metadata that may be damaged. It
+// says how the files compare with what was left, others where that is not known.
+func (l *Log) claim(bases []record.Offset, cp *Checkpoint, left Left, damaged bool) (remains, error) {
 	lost := damaged || l.meta.generation == 0
 	if l.meta.body.Stopped != 0 {
 		left = Left{Stop: Clean, Marked: time.Unix(0, l.meta.body.Stopped)}
 	}
 	if left.Stop != Clean || cp == nil || !lost && cp.Taken != l.meta.body.Taken {
 		if lost || len(bases) == 0 {
-			return nil // where it is lost, Open takes it over, or says what is missing
+			return others, nil // where it is lost, Open takes it over, or says what is missing
 		}
-		return l.nothingTorn()
+		return others, l.nothingTorn()
 	}
 	c := comparison{fs: l.env.FS, dir: l.dir, bases: bases, st: &cp.Active, start: cp.Start, marked: left.Marked, id: l.meta.body.ID, taken: l.meta.body.Taken, sparse: cp.Sparse}
 	found, err := c.run()
@@ -73,19 +85,19 @@ func (l *Log) claim(bases []record.Offset, cp *Checkpoint, left Left, damaged bo
 	}
 	switch {
 	case err != nil:
-		return err
+		return found, err
 	case found == others && !lost && cp.Active.Next > 0:
-		return l.refuse(c.stranger, left.Marked)
+		return found, l.refuse(c.stranger, left.Marked)
 	case found == others:
-		return l.takeOver(bases, cp)
+		return found, l.takeOver(bases, cp)
 	case lost:
 		l.log.Error("metadata is lost, making it anew from the checkpoint", "partition", l.name,
 			"dir", l.env.FS.Path(l.dir))
-		return l.meta.save(l, metadataBody{ID: newID(), LogStart: cp.Start, Sparse: cp.Sparse, Taken: cp.Taken})
+		return found, l.meta.save(l, metadataBody{ID: newID(), LogStart: cp.Start, Sparse: cp.Sparse, Taken: cp.Taken})
 	case l.meta.body.Stopped != 0: // the mark, by which more could be told, is gone since
-		return l.nothingTorn()
+		return found, l.nothingTorn()
 	}
-	return nil
+	return found, nil
 }
 
 // nothingTorn notes that of the files as they are nothing is torn.
@@ -163,16 +175,4 @@ func (l *Log) cutRubbish(st *segment.State) error {
 		return err
 	}
 	return f.Sync()
-}
-
-// listLogs lists the base offsets of the log files in a directory.
-func listLogs(fsys vfs.FS, dir string) ([]record.Offset, error) {
-	entries, err := fsys.ReadDir(dir)
-	var bases []record.Offset
-	for _, e := range entries { // sorted, and so are names of 20 digits as numbers
-		if base, ok := parseLogName(e.Name()); ok && e.Type().IsRegular() {
-			bases = append(bases, base)
-		}
-	}
-	return bases, err
 }

@@ -23,18 +23,22 @@ const (
 
 // Open takes up the log in a directory. cp is what the last checkpoint kept of
 // it, nil where there is none; replay what the journal put back behind that, nil
-// where it had nothing; clean that the engine was left so, and Claim was called.
+// where it had nothing; claimed what Claim returned after a stop that was Clean, nil
+// after any other.
 //
 // After a clean stop this costs a listing and the reading of one small file.
 // After any other it reads what the checkpoint does not cover, cuts a torn end,
 // makes what it keeps durable, and raises the leader epoch.
-func Open(env Env, name, dir string, cfg Config, cp *Checkpoint, replay *Replay, clean bool) (*Log, error) {
+func Open(env Env, name, dir string, cfg Config, cp *Checkpoint, replay *Replay, claimed *Claimed) (*Log, error) {
 	l := newLog(env, name, dir)
 	l.idle.L = &l.queueMu
 	l.config.Store(&cfg)
 	l.tree = newTree()
 	l.seals = sealFile{fs: env.FS, name: dir + "/" + sealsName}
-	o := opening{l: l, replay: replay, cp: cp, clean: clean && cp != nil}
+	o := opening{l: l, replay: replay, cp: cp, clean: claimed != nil && cp != nil}
+	if claimed != nil {
+		o.claimed = *claimed
+	}
 	if err := o.run(); err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
@@ -47,10 +51,11 @@ func newLog(env Env, name, dir string) *Log {
 
 // opening is one call of Open.
 type opening struct {
-	l      *Log
-	cp     *Checkpoint
-	replay *Replay
-	clean  bool
+	l       *Log
+	cp      *Checkpoint
+	replay  *Replay
+	clean   bool
+	claimed Claimed
 
 	bases   []record.Offset // of segments that are not taken yet, in order
 	seals   map[record.Offset]segment.Seal
@@ -66,17 +71,18 @@ type opening struct {
 
 func (o *opening) run() error {
 	l := o.l
-	var err error
-	var swaps []record.Offset
-	if o.bases, swaps, err = l.listSegments(); err != nil {
+	listed, err := o.look()
+	if err != nil {
 		return err
 	}
+	l.tidyListed(listed)
+	o.bases = listed.bases
 	if err := o.loadMetadata(); err != nil {
 		return err
 	}
 	l.seals.id, l.seals.taken = l.meta.body.ID, l.meta.body.Taken
-	if len(swaps) > 0 || l.meta.body.Swapping {
-		if err := o.swap(swaps); err != nil {
+	if len(listed.swaps) > 0 || l.meta.body.Swapping {
+		if err := o.swap(listed.swaps); err != nil {
 			return err
 		}
 	}
@@ -105,12 +111,23 @@ func (o *opening) run() error {
 	return o.finish()
 }
 
+// look lists the directory and reads the metadata, unless Claim has.
+func (o *opening) look() (*listing, error) {
+	l := o.l
+	if o.claimed.listed != nil {
+		l.meta = o.claimed.meta
+		return o.claimed.listed, nil
+	}
+	listed, err := l.listSegments()
+	if err == nil {
+		err = l.meta.load(l)
+	}
+	return &listed, err
+}
+
 // loadMetadata finds the log start, and whether the checkpoint speaks of these files.
 func (o *opening) loadMetadata() error {
 	l := o.l
-	if err := l.meta.load(l); err != nil {
-		return err
-	}
 	if l.meta.generation == 0 {
 		sealed, err := l.seals.exists()
 		if err != nil {
@@ -124,7 +141,7 @@ func (o *opening) loadMetadata() error {
 		}
 	}
 	if l.meta.body.Stopped != 0 {
-		if err := l.claim(o.bases, o.cp, Left{}, false); err != nil {
+		if _, err := l.claim(o.bases, o.cp, Left{}, false); err != nil {
 			return err
 		}
 		o.clean = false
@@ -217,7 +234,7 @@ func (o *opening) take(base record.Offset) error {
 	if base == o.known.Base && o.known.Size > 0 {
 		st = o.known
 	}
-	if o.clean && base == o.known.Base && st.Size > 0 && o.activeIsWhole() {
+	if o.clean && base == o.known.Base && st.Size > 0 && o.claimed.whole {
 		return o.add(segment.OpenActive(l.env.FS, l.env.Files, l.dir, st, l.segmentOptions()))
 	}
 	until := record.Offset(0)
@@ -275,13 +292,6 @@ func (o *opening) add(s *segment.Segment) error {
 	}
 	o.list = append(o.list, s)
 	return nil
-}
-
-// activeIsWhole says whether the file of the active segment has the length that
-// it was left with at the clean stop.
-func (o *opening) activeIsWhole() bool {
-	info, err := o.l.env.FS.Stat(o.l.dir + "/" + segment.FileName(o.known.Base) + segment.LogSuffix)
-	return err == nil && info.Size() == int64(o.known.Size)
 }
 
 // finish sets the offsets, makes sure that there is an active segment, and puts

@@ -51,7 +51,7 @@ func newFragile(t *testing.T, fsys vfs.FS, level partition.Level) *fragile {
 			}
 			return 1_700_000_000_000
 		},
-	}, "t/0", dir, small(level), &partition.Checkpoint{}, nil, true)
+	}, "t/0", dir, small(level), &partition.Checkpoint{}, nil, new(partition.Claimed))
 	check(t, err)
 	f.Log = log
 	return f

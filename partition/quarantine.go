@@ -72,7 +72,7 @@ func Survey(fsys vfs.FS, logger *slog.Logger, name, dir string, cp *Checkpoint, 
 		FS: fsys, Files: segment.NewFiles(4), Journal: idle{}, Runner: idle{}, Logger: logger,
 		Now: func() int64 { return cp.LastTime },
 	}
-	l, err := Open(env, name, dir, Config{RetentionAge: -1, RetentionBytes: -1}, cp, nil, false)
+	l, err := Open(env, name, dir, Config{RetentionAge: -1, RetentionBytes: -1}, cp, nil, nil)
 	if err != nil {
 		return nil, err
 	}

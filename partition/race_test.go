@@ -41,7 +41,7 @@ func newBusy(t testing.TB, fsys vfs.FS, cfg partition.Config, files int) *busy {
 	log, err := partition.Open(partition.Env{
 		FS: fsys, Files: segment.NewFiles(files), Journal: b.crew, Runner: b.crew,
 		Logger: slog.New(slog.NewTextHandler(&b.said, nil)), Now: func() int64 { return time.Now().UnixMilli() },
-	}, "t/0", dir, cfg, &partition.Checkpoint{}, nil, true)
+	}, "t/0", dir, cfg, &partition.Checkpoint{}, nil, new(partition.Claimed))
 	check(t, err)
 	b.Log = log
 	return b

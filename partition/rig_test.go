@@ -122,12 +122,14 @@ func (r *rig) tryOpen(cp *partition.Checkpoint, clean bool) error {
 		FS: fsys, Files: segment.NewFiles(64), Journal: (*hand)(r), Runner: (*hand)(r),
 		Logger: slog.New(slog.NewTextHandler(&r.logged, nil)), Now: func() int64 { return r.now },
 	}
+	var claimed *partition.Claimed
 	if clean {
-		if err := partition.Claim(env, "t/0", dir, cp, partition.Left{Stop: partition.Clean}); err != nil {
+		var err error
+		if claimed, err = partition.Claim(env, "t/0", dir, cp, partition.Left{Stop: partition.Clean}); err != nil {
 			return err
 		}
 	}
-	log, err := partition.Open(env, "t/0", dir, r.cfg, cp, nil, clean)
+	log, err := partition.Open(env, "t/0", dir, r.cfg, cp, nil, claimed)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/varvelog/varve/internal/vfs"
 	"github.com/varvelog/varve/record"
@@ -19,14 +18,6 @@ const swapSuffix = ".swap"
 
 func swapName(dir string, base record.Offset) string {
 	return dir + "/" + segment.FileName(base) + segment.LogSuffix + swapSuffix
-}
-
-func parseSwapName(name string) (record.Offset, bool) {
-	log, ok := strings.CutSuffix(name, swapSuffix)
-	if !ok {
-		return 0, false
-	}
-	return parseLogName(log)
 }
 
 // swap ends what a Quarantine that was cut short had begun, or takes it back where the
