@@ -100,9 +100,10 @@ func Load(fsys vfs.FS, name string, of Identity) (Doc, error) {
 // Read is Load for who must change nothing: it names the file that ought to be
 // written anew, "" when both agree.
 func Read(fsys vfs.FS, name string, of Identity) (doc Doc, stale string, err error) {
-	a, aerr := read(fsys, name)
-	b, berr := read(fsys, name+CopySuffix)
+	a, b, aerr, berr := readBoth(fsys, name)
 	switch {
+	case aerr == nil && berr == nil && a.Generation == b.Generation && bytes.Equal(a.Body, b.Body):
+		return a, "", nil
 	case errors.Is(aerr, fs.ErrNotExist) && errors.Is(berr, fs.ErrNotExist):
 		return Doc{}, "", aerr
 	case unreadable(aerr) && berr != nil:
@@ -125,18 +126,33 @@ func Read(fsys vfs.FS, name string, of Identity) (doc Doc, stale string, err err
 	case a.Generation > b.Generation:
 		a.Mended = fmt.Sprintf("%s: is generation %d, the other %d", fsys.Path(name+CopySuffix), b.Generation, a.Generation)
 		return a, name + CopySuffix, nil
-	case !bytes.Equal(a.Body, b.Body):
-		a.Mended = fmt.Sprintf("%s: differs from %s in the same generation", fsys.Path(name+CopySuffix), fsys.Path(name))
-		return a, name + CopySuffix, nil
 	}
-	return a, "", nil
+	a.Mended = fmt.Sprintf("%s: differs from %s in the same generation", fsys.Path(name+CopySuffix), fsys.Path(name))
+	return a, name + CopySuffix, nil
+}
+
+// readBoth reads the two files. When they are the same, as they are but after a crash,
+// one is decoded.
+func readBoth(fsys vfs.FS, name string) (a, b Doc, aerr, berr error) {
+	first, aerr := vfs.ReadFile(fsys, name, maxSize)
+	second, berr := vfs.ReadFile(fsys, name+CopySuffix, maxSize)
+	if aerr == nil {
+		a, aerr = decode(first)
+	}
+	switch {
+	case berr != nil:
+	case aerr == nil && bytes.Equal(first, second):
+		b = a
+	default:
+		b, berr = decode(second)
+	}
+	return a, b, aerr, berr
 }
 
 // older is the one of the two files that costs less to lose.
 func older(fsys vfs.FS, name string) string {
-	a, err := read(fsys, name)
-	b, cerr := read(fsys, name+CopySuffix)
-	if err == nil && (cerr != nil || b.Generation < a.Generation) {
+	a, b, aerr, berr := readBoth(fsys, name)
+	if aerr == nil && (berr != nil || b.Generation < a.Generation) {
 		return name + CopySuffix
 	}
 	return name
@@ -226,14 +242,6 @@ func encode(generation uint64, body json.RawMessage) ([]byte, error) {
 	pad := sector - (len(data)+1)%sector
 	data = append(data, bytes.Repeat([]byte{' '}, pad%sector)...)
 	return append(data, '\n'), nil
-}
-
-func read(fsys vfs.FS, name string) (Doc, error) {
-	data, err := vfs.ReadFile(fsys, name, maxSize)
-	if err != nil {
-		return Doc{}, err
-	}
-	return decode(data)
 }
 
 func decode(data []byte) (Doc, error) {
