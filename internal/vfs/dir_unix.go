@@ -15,8 +15,10 @@ func openNoFollow(path string, flag int) (*os.File, error) {
 	return os.OpenFile(path, flag|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 }
 
+// openDir adds it as well, which means nothing to a directory: the runtime, which tries to
+// poll what it opens, would set it, fail, and take it back, with four calls.
 func openDir(path string, follow bool) (*os.File, error) {
-	flag := unix.O_DIRECTORY
+	flag := unix.O_DIRECTORY | unix.O_NONBLOCK
 	if !follow {
 		flag |= unix.O_NOFOLLOW
 	}
