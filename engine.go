@@ -157,7 +157,7 @@ func (e *Engine) openLocked() error {
 	if e.fs, err = e.minded(e.fs); err != nil {
 		return err
 	}
-	if err := e.nameStrays(".", inRoot); err != nil {
+	if err := e.nameStraysIn(".", inRoot); err != nil {
 		return err
 	}
 	left, err := e.checkpoint.load(e.fs, e.log, starts)
@@ -207,11 +207,7 @@ func (e *Engine) openLogs(left partition.Left, starts uint64) error {
 	up.replay = r
 	w := wal.Open(e.fs, journalDir, wal.Options{MaxBytes: e.opt.JournalBytes}, old, e.checkpoint.Round())
 	e.journal = newJournal(w, e.opt.JournalBytes, e.log)
-	topics := e.Topics()
-	parallel(len(topics), func(i int) {
-		t := topics[i]
-		t.openPartitions(0, t.body.Partitions, up)
-	})
+	openPartitions(seatsOf(e.Topics()), up)
 	if r != nil {
 		err = e.carryJournal(old, r)
 	}

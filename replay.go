@@ -125,7 +125,7 @@ func (e *Engine) openJournal(clean bool) (*wal.Old, *replay, error) {
 	if err := makeJournalDir(e.fs); err != nil {
 		return nil, nil, err
 	}
-	if err := e.nameStrays(journalDir, inJournal); err != nil {
+	if err := e.nameStraysIn(journalDir, inJournal); err != nil {
 		return nil, nil, err
 	}
 	if clean {

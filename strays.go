@@ -1,6 +1,7 @@
 package varve
 
 import (
+	"io/fs"
 	"strconv"
 	"strings"
 
@@ -9,14 +10,20 @@ import (
 	"github.com/varvelog/varve/wal"
 )
 
-// nameStrays names in the log what is in a directory of the engine and was not put
-// there by it. It is left alone, except for a file that was being made when an
-// engine stopped.
-func (e *Engine) nameStrays(dir string, ours func(name string, isDir bool) bool) error {
+// nameStraysIn is nameStrays for a directory that was not listed yet.
+func (e *Engine) nameStraysIn(dir string, ours func(name string, isDir bool) bool) error {
 	entries, err := e.fs.ReadDir(dir)
 	if err != nil {
 		return err
 	}
+	e.nameStrays(dir, entries, ours)
+	return nil
+}
+
+// nameStrays names in the log what is in a directory of the engine and was not put
+// there by it. It is left alone, except for a file that was being made when an
+// engine stopped.
+func (e *Engine) nameStrays(dir string, entries []fs.DirEntry, ours func(name string, isDir bool) bool) {
 	for _, f := range entries {
 		name, path := f.Name(), dir+"/"+f.Name()
 		if dir == "." {
@@ -33,7 +40,6 @@ func (e *Engine) nameStrays(dir string, ours func(name string, isDir bool) bool)
 			e.log.Warn("ignoring what does not belong into a data directory", "path", e.fs.Path(path))
 		}
 	}
-	return nil
 }
 
 // inRoot says whether the engine gives a name in the data directory.

@@ -1,8 +1,8 @@
 package varve
 
 import (
+	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/google/uuid"
 
@@ -49,19 +49,16 @@ func (e *Engine) claim(left partition.Left) map[logKey]claim {
 	if left.Stop == partition.Crashed {
 		return claims
 	}
-	var mu sync.Mutex
 	up := takeUp{logs: e.checkpoint.Logs}
-	topics := e.Topics()
-	parallel(len(topics), func(i int) {
-		t := topics[i]
-		for n := range t.body.Partitions {
-			key := logKey{Topic: t.id, Partition: int32(n)}
-			seen, err := partition.Claim(e.env, t.partitionName(n), t.partitionDir(n), up.checkpoint(key), left)
-			mu.Lock()
-			claims[key] = claim{seen, err}
-			mu.Unlock()
-		}
+	seats := seatsOf(e.Topics())
+	found := make([]claim, len(seats))
+	parallel(len(seats), func(i int) {
+		t, n := seats[i].topic, seats[i].n
+		found[i].seen, found[i].err = partition.Claim(e.env, t.partitionName(n), t.partitionDir(n), up.checkpoint(seats[i].key()), left)
 	})
+	for i, s := range seats {
+		claims[s.key()] = found[i]
+	}
 	return claims
 }
 
@@ -85,13 +82,47 @@ func (e *Engine) nameMissing() {
 	}
 }
 
-// openPartitions opens the partitions from, …, to-1, behind those that are open.
-func (t *Topic) openPartitions(from, to int, up *takeUp) {
-	list := append([]*Partition(nil), t.parts()...)
-	for i := from; i < to; i++ {
-		list = append(list, t.openLog(i, up))
+// seat is a partition of a topic, whether it is open or not.
+type seat struct {
+	topic *Topic
+	n     int
+}
+
+// key names the log of the partition.
+func (s seat) key() logKey { return logKey{Topic: s.topic.id, Partition: int32(s.n)} }
+
+// seatsOf are the partitions of topics, those of a topic one after the other: what is
+// done with each in parallel does not depend on which topic has many.
+func seatsOf(topics []*Topic) (seats []seat) {
+	for _, t := range topics {
+		seats = append(seats, t.seats(0, t.body.Partitions)...)
 	}
-	t.partitions.Store(&list)
+	return seats
+}
+
+// seats are the partitions from, …, to-1.
+func (t *Topic) seats(from, to int) []seat {
+	seats := make([]seat, 0, to-from)
+	for n := from; n < to; n++ {
+		seats = append(seats, seat{t, n})
+	}
+	return seats
+}
+
+// openPartitions opens partitions, each topic's behind those that are open, several at a
+// time.
+func openPartitions(seats []seat, up *takeUp) {
+	opened := make([]*Partition, len(seats))
+	parallel(len(seats), func(i int) { opened[i] = seats[i].topic.openLog(seats[i].n, up) })
+	for len(opened) > 0 {
+		t, n := opened[0].topic, 1
+		for n < len(opened) && opened[n].topic == t {
+			n++
+		}
+		list := slices.Concat(t.parts(), opened[:n])
+		t.partitions.Store(&list)
+		opened = opened[n:]
+	}
 }
 
 // openNew opens partitions that were just made: it is as after a clean stop of
@@ -101,7 +132,7 @@ func (t *Topic) openNew(from, to int) {
 	for i := from; i < to; i++ {
 		logs[logKey{Topic: t.id, Partition: int32(i)}] = keptLog{}
 	}
-	t.openPartitions(from, to, &takeUp{clean: true, logs: logs})
+	openPartitions(t.seats(from, to), &takeUp{clean: true, logs: logs})
 }
 
 // openLog opens one partition. One that cannot be opened is kept, and says why at

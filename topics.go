@@ -278,7 +278,7 @@ func (e *Engine) takeBack(name string) {
 	defer e.checkpointMu.Unlock()
 	t, err := e.loadTopic(name, e.checkpoint.partitions())
 	if err == nil {
-		t.openPartitions(0, t.body.Partitions, &takeUp{logs: e.checkpoint.Logs})
+		openPartitions(seatsOf([]*Topic{t}), &takeUp{logs: e.checkpoint.Logs})
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -374,26 +374,24 @@ func (e *Engine) loadTopic(name string, known map[uuid.UUID]int) (*Topic, error)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.fs.Path(file), err)
 	}
-	if err := e.checkCount(&body, known[body.ID]); err != nil {
+	entries, err := e.fs.ReadDir(topicDir(name))
+	if err != nil {
 		return nil, err
 	}
-	if err := e.nameStrays(topicDir(name), inTopic(body.Partitions)); err != nil {
+	if err := e.checkCount(&body, entries, known[body.ID]); err != nil {
 		return nil, err
 	}
+	e.nameStrays(topicDir(name), entries, inTopic(body.Partitions))
 	return newTopic(e, body, cfg, doc.Generation), nil
 }
 
-// checkCount looks for partitions that the document of a topic does not count, beside
-// the so many that the checkpoint knows.
-func (e *Engine) checkCount(body *topicBody, known int) error {
+// checkCount looks for partitions that the document of a topic does not count, in its
+// directory and beside the so many that the checkpoint knows.
+func (e *Engine) checkCount(body *topicBody, entries []fs.DirEntry, known int) error {
 	if known > body.Partitions {
 		return e.olderDocument(body, known-1, e.fs.Path(checkpointName))
 	}
 	dir := topicDir(body.Name)
-	entries, err := e.fs.ReadDir(dir)
-	if err != nil {
-		return err
-	}
 	for _, f := range entries {
 		n, ok := partitionNumber(f.Name())
 		if !ok || !f.IsDir() || n < body.Partitions {
