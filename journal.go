@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/varvelog/varve/internal/vfs"
@@ -24,6 +26,8 @@ const (
 	// directSyncs wait for the disk, so more of them overlap than there are
 	// processors.
 	directSyncs = 8
+	// gatherTurns bounds how often a round lets others run before it begins.
+	gatherTurns = 16
 )
 
 // journal makes the appends of all logs durable. Logs that wait share a round of the
@@ -32,90 +36,127 @@ const (
 //
 //	field               guarded by   written by
 //	wal, log, limit, floor, files, wake, done   (immutable)   newJournal
-//	queue, queued, stopped   mu      add, take, stop
-//	buf, unmarked       the goroutine of run
+//	queue, synced, stopped   mu      Commit, syncFiles, take, stop
+//	came                atomic       Commit, take
+//	round, unmarked     the goroutine of run
 type journal struct {
 	wal   *wal.Journal
 	log   *slog.Logger
 	limit int64  // bytes of the wal from which on a checkpoint is due
 	floor uint64 // the last round before this engine: the files have what is up to it
-	files *pool[*task]
+	files *pool[*logJournal]
 	wake  chan struct{}
 	done  chan struct{}
 
 	mu      sync.Mutex
-	queue   []*task
-	queued  map[*partition.Log]bool
+	queue   []*logJournal // logs that wait for a round
+	synced  []*logJournal // of rounds that the files have taken to the disk
 	stopped bool
+	came    atomic.Int32 // calls of Commit since the last take
 
-	buf      []byte
+	round    group
 	unmarked bool // the last round may be taken for unfinished
-}
-
-// task is a log that waits for a round, or one whose files were synced.
-type task struct {
-	log   *partition.Log
-	key   wal.Log
-	round *partition.Round // under way
-	plain bool             // the wal has no room: the files alone have to do
 }
 
 func newJournal(w *wal.Journal, maxBytes int64, log *slog.Logger) *journal {
 	j := &journal{
 		wal: w, log: log, limit: maxBytes / 2, wake: make(chan struct{}, 1), done: make(chan struct{}),
-		queued: make(map[*partition.Log]bool),
 	}
+	j.round.j = j
 	j.floor = w.Round()
 	j.files = newPool(directSyncs, j.syncFiles)
 	go j.run()
 	return j
 }
 
-// logJournal is the journal of one log.
+// logJournal is the journal of one log, and what it knows of that log on its way through
+// a round.
+//
+//	field        guarded by    written by
+//	key          (immutable)   whoever makes it
+//	queued       journal.mu    Commit, take
+//	log          as round      Commit, the first time
+//	round, plain whoever has the round: the goroutine of run, or one of files
 type logJournal struct {
 	*journal
-	key wal.Log
+	key    wal.Log
+	queued bool
+	log    *partition.Log
+	round  *partition.Round // under way
+	plain  bool             // the wal has no room: the files alone have to do
 }
 
-func (l logJournal) Commit(log *partition.Log) { l.add(&task{log: log, key: l.key}) }
-
-func (l logJournal) Settle(log *partition.Log) error {
-	return log.WaitDurable(context.Background(), log.LogEnd())
-}
-
-// add queues a task; a log that is queued already is not queued again.
-func (j *journal) add(t *task) {
+// Commit queues the log; one that is queued already is not queued again.
+func (t *logJournal) Commit(log *partition.Log) {
+	j := t.journal
 	j.mu.Lock()
-	if t.round != nil || !j.queued[t.log] {
-		if t.round == nil {
-			j.queued[t.log] = true
-		}
+	j.came.Add(1)
+	if !t.queued {
+		t.queued, t.log = true, log
 		j.queue = append(j.queue, t)
 	}
 	j.mu.Unlock()
+	j.rouse()
+}
+
+func (t *logJournal) Settle(log *partition.Log) error {
+	return log.WaitDurable(context.Background(), log.LogEnd())
+}
+
+// rouse wakes the goroutine of the journal.
+func (j *journal) rouse() {
 	select {
 	case j.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (j *journal) take() (tasks []*task, stopped bool) {
+// take takes what waits, and how many came for it; it gives the queues room that was used
+// before.
+func (j *journal) take(queue, synced []*logJournal) (q, s []*logJournal, came int32, stopped bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	tasks, j.queue = j.queue, nil
-	clear(j.queued)
-	return tasks, j.stopped
+	q, s = j.queue, j.synced
+	j.queue, j.synced = queue, synced
+	for _, t := range q {
+		t.queued = false
+	}
+	return q, s, j.came.Swap(0), j.stopped
+}
+
+// gather lets those who were told of the last round come back before the next one is
+// begun, which they would wait for else: want are they and those who came meanwhile. It
+// waits for nobody: where there is nothing else to run it gives up after some turns,
+// which take microseconds.
+func (j *journal) gather(want int32) {
+	for before, turns := int32(0), 0; turns < gatherTurns; turns++ {
+		came := j.came.Load()
+		if came == 0 || came >= want {
+			return
+		}
+		if came > before {
+			before, turns = came, 0
+		}
+		runtime.Gosched()
+	}
 }
 
 func (j *journal) run() {
 	defer close(j.done)
 	idle := time.NewTimer(markDelay)
 	defer idle.Stop()
+	var queue, synced []*logJournal
+	var came, want int32
+	var stopped bool
 	for {
-		tasks, stopped := j.take()
+		j.gather(want)
+		queue, synced, came, stopped = j.take(queue[:0], synced[:0])
 		switch {
-		case len(tasks) > 0:
-			j.turn(tasks)
+		case len(queue)+len(synced) > 0:
+			j.turn(queue, synced)
+			want = came + j.came.Load()
+			clear(queue)
+			clear(synced)
 			idle.Reset(markDelay)
 			continue
 		case stopped:
@@ -135,10 +176,7 @@ func (j *journal) stop() {
 	j.mu.Lock()
 	j.stopped = true
 	j.mu.Unlock()
-	select {
-	case j.wake <- struct{}{}:
-	default:
-	}
+	j.rouse()
 	<-j.done
 }
 
@@ -153,46 +191,52 @@ func (j *journal) mark() {
 	}
 }
 
-// turn makes what the tasks wait for durable, in as few rounds as hold it.
-func (j *journal) turn(tasks []*task) {
-	g := group{j: j, room: j.wal.MaxRound()}
-	for _, t := range tasks {
-		if t.round == nil {
-			if t.round = t.log.BeginRound(); t.round == nil {
-				continue
-			}
-			if t.round.Bytes() == 0 {
-				t.round.End(nil)
-				continue
-			}
-			if size := dataBytes(t.round); t.round.Bytes() > directBytes || size > j.wal.MaxRound() {
-				j.files.add(t)
-				continue
-			}
-			g.data(t)
+// turn makes what the logs wait for durable, in as few rounds as hold it.
+func (j *journal) turn(queue, synced []*logJournal) {
+	g := &j.round
+	g.room = j.wal.MaxRound()
+	for _, t := range synced {
+		g.direct(t)
+	}
+	for _, t := range queue {
+		r := t.log.BeginRound()
+		if r == nil { // t may have one under way
 			continue
 		}
-		g.direct(t)
+		t.round, t.plain = r, false
+		if t.round.Bytes() == 0 {
+			t.round.End(nil)
+			continue
+		}
+		if size := dataBytes(t.round); t.round.Bytes() > directBytes || size > j.wal.MaxRound() {
+			j.files.add(t)
+			continue
+		}
+		g.data(t)
 	}
 	g.write()
 }
 
 // syncFiles takes a round to the disk by way of its files.
-func (j *journal) syncFiles(t *task) {
+func (j *journal) syncFiles(t *logJournal) {
 	if err := t.round.Sync(); err != nil || t.plain {
 		t.round.End(err)
 		return
 	}
-	j.add(t)
+	j.mu.Lock()
+	j.synced = append(j.synced, t)
+	j.mu.Unlock()
+	j.rouse()
 }
 
 // group is what goes into one round of the wal.
 type group struct {
 	j      *journal
 	room   int64
+	buf    []byte // the bytes of frames
 	frames []wal.Frame
-	tasks  []*task
-	carry  []*task // those of which the frames have the bytes
+	tasks  []*logJournal
+	carry  []*logJournal // those of which the frames have the bytes
 }
 
 func dataBytes(r *partition.Round) (n int64) {
@@ -211,27 +255,27 @@ func (g *group) reserve(size int64) {
 }
 
 // data enters the bytes of a round.
-func (g *group) data(t *task) {
+func (g *group) data(t *logJournal) {
 	g.reserve(dataBytes(t.round))
 	before := len(g.frames)
 	for i := range t.round.Ranges {
 		r := &t.round.Ranges[i]
-		at := len(g.j.buf)
-		g.j.buf = append(g.j.buf, make([]byte, r.To-r.From)...)
-		if err := r.Read(g.j.buf[at:]); err != nil { // the files may still take them
+		at := len(g.buf)
+		g.buf = append(g.buf, make([]byte, r.To-r.From)...)
+		if err := r.Read(g.buf[at:]); err != nil { // the files may still take them
 			g.frames = g.frames[:before]
 			g.j.files.add(t)
 			return
 		}
 		g.frames = append(g.frames, frame(t, i, wal.Data))
 		f := &g.frames[len(g.frames)-1]
-		f.Payload = g.j.buf[at:]
+		f.Payload = g.buf[at:]
 	}
 	g.tasks, g.carry = append(g.tasks, t), append(g.carry, t)
 }
 
 // direct enters that the files of a round have taken it to the disk.
-func (g *group) direct(t *task) {
+func (g *group) direct(t *logJournal) {
 	for i := range t.round.Ranges { // as many as there are segments: more than one round, maybe
 		g.reserve(wal.FrameBytes(wal.DirectPayload))
 		g.frames = append(g.frames, frame(t, i, wal.Direct))
@@ -241,7 +285,7 @@ func (g *group) direct(t *task) {
 
 // frame is that of one range of a round. Of those in front of the last the offsets
 // end where the next segment begins.
-func frame(t *task, i int, kind wal.Kind) wal.Frame {
+func frame(t *logJournal, i int, kind wal.Kind) wal.Frame {
 	ranges := t.round.Ranges
 	r, next := ranges[i], t.round.Next
 	if i+1 < len(ranges) {
@@ -266,15 +310,17 @@ func (g *group) write() {
 			t.round.End(err)
 		}
 	}
-	g.j.buf = g.j.buf[:0]
-	if cap(g.j.buf) > 4<<20 {
-		g.j.buf = nil
+	if cap(g.buf) > 4<<20 {
+		g.buf = nil
 	}
-	g.room, g.frames, g.tasks, g.carry = g.j.wal.MaxRound(), g.frames[:0], nil, nil
+	clear(g.frames)
+	clear(g.tasks)
+	clear(g.carry)
+	g.room, g.buf, g.frames, g.tasks, g.carry = g.j.wal.MaxRound(), g.buf[:0], g.frames[:0], g.tasks[:0], g.carry[:0]
 }
 
 // without are the tasks of all that are not among some, in order.
-func without(all, some []*task) (rest []*task) {
+func without(all, some []*logJournal) (rest []*logJournal) {
 	for _, t := range all {
 		if len(some) > 0 && some[0] == t {
 			some = some[1:]

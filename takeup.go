@@ -155,7 +155,7 @@ func (t *Topic) tryLog(i int, up *takeUp) (*partition.Log, error) {
 		return nil, err
 	}
 	env := t.engine.env
-	env.Journal = logJournal{t.engine.journal, key}
+	env.Journal = &logJournal{journal: t.engine.journal, key: key}
 	return partition.Open(env, t.partitionName(i), t.partitionDir(i), t.config().log, up.checkpoint(key), replay, up.claimed(key))
 }
 

@@ -9,8 +9,9 @@ import (
 // acks are the appends whose bytes are written and not yet durable, in the
 // order of their offsets.
 type acks struct {
-	mu   sync.Mutex
-	list []ack
+	mu    sync.Mutex
+	list  []ack
+	spare []*Append // room for those that are told
 }
 
 type ack struct {
@@ -35,15 +36,20 @@ func (w *acks) reached(end record.Offset) {
 	for n < len(w.list) && w.list[n].end <= end {
 		n++
 	}
-	done := make([]*Append, n)
-	for i := range done {
-		done[i] = w.list[i].done
+	done := w.spare[:0]
+	w.spare = nil
+	for _, a := range w.list[:n] {
+		done = append(done, a.done)
 	}
 	rest := copy(w.list, w.list[n:])
 	clear(w.list[rest:])
 	w.list = w.list[:rest]
 	w.mu.Unlock()
 	tell(done)
+	clear(done)
+	w.mu.Lock()
+	w.spare = done
+	w.mu.Unlock()
 }
 
 // fail tells all of them that they may be lost, or not.

@@ -61,7 +61,7 @@ type Env struct {
 //	logEnd, lastTime   atomic         the appender (under appendMu)
 //	published, durable atomic, rising the appender, the end of a round
 //	durableNames       atomic, rising rounds, Tidy
-//	held               syncMu         the end of a round
+//	held, round        syncMu         the end of a round; its beginning
 //	roundWanted        atomic         BeginRound; beginLocked and endLocked take it back
 //	start              atomic, rising Trim, Retain (under trimMu)
 //	meta, doomed       trimMu         Trim, Retain
@@ -115,6 +115,7 @@ type Log struct {
 
 	syncMu      sync.Mutex
 	held        place
+	round       Round
 	roundWanted atomic.Bool // one could not begin
 	acks        acks
 	waiters     waiters // for the published end

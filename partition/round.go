@@ -9,7 +9,7 @@ import (
 
 // Round is what one round makes durable of a log: everything that was appended
 // when it began. Appends go on meanwhile and are the next round's. One at a time is
-// under way, from BeginRound to End; either the journal writes the bytes of its
+// under way, from BeginRound to End, and the next one is the same value; either the journal writes the bytes of its
 // ranges down, or Sync has the segment files take them to the disk.
 type Round struct {
 	Ranges []Range // bytes that were not durable before, in order
@@ -61,7 +61,8 @@ func (l *Log) beginLocked() (*Round, error) {
 		l.giveUpLocked(err)
 		return nil, err
 	}
-	r := &Round{l: l}
+	r := &l.round
+	r.l, r.Ranges, r.segments, r.ends = l, r.Ranges[:0], r.segments[:0], r.ends[:0]
 	l.appendMu.Lock()
 	defer l.appendMu.Unlock()
 	r.Next, r.names = l.LogEnd(), l.names
