@@ -20,18 +20,27 @@ import (
 // batch, so that of readers who come at the same moment one decompresses and the
 // others wait for it.
 //
+// Ristretto is made when the first batch is stored: its buffers, full of pointers, are
+// most of what an engine at rest holds, and each garbage collection looks at them.
+//
 //	field     guarded by   written by
+//	size, biggest   (immutable)   newBatchCache
 //	recent    atomic       store
-//	lru       its own
+//	lru       atomic, set once   shared (under mu)
+//	closed    mu           close
 //	flights   mu           load
 type batchCache struct {
-	recent  [recentSlots]atomic.Pointer[inflated]
+	size    int64
 	biggest int // bytes of what may stand in recent
-	lru     *ristretto.Cache[uint64, *inflated]
+	recent  [recentSlots]atomic.Pointer[inflated]
+	lru     atomic.Pointer[lru]
 
 	mu      sync.Mutex
+	closed  bool
 	flights map[batchKey]*flight
 }
+
+type lru = ristretto.Cache[uint64, *inflated]
 
 const recentSlots = 64
 
@@ -54,25 +63,46 @@ type flight struct {
 }
 
 // newBatchCache makes a cache of at most size bytes; a negative size is none.
-func newBatchCache(size int64) (*batchCache, error) {
+func newBatchCache(size int64) *batchCache {
 	if size < 0 {
-		return nil, nil
+		return nil
 	}
-	lru, err := ristretto.NewCache(&ristretto.Config[uint64, *inflated]{
-		NumCounters: max(size/(8<<10)*10, 1000), // ten for each batch of a likely size
-		MaxCost:     max(size/2, 1),             // the table of recent ones may hold the other half
+	return &batchCache{size: size, biggest: int(size / 2 / recentSlots), flights: make(map[batchKey]*flight)}
+}
+
+// shared is the cache behind the table of recent batches, nil where there is none.
+func (c *batchCache) shared() *lru {
+	if x := c.lru.Load(); x != nil {
+		return x
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.lru.Load() != nil {
+		return c.lru.Load()
+	}
+	x, err := ristretto.NewCache(&ristretto.Config[uint64, *inflated]{
+		NumCounters: max(c.size/(8<<10)*10, 1000), // ten for each batch of a likely size
+		MaxCost:     max(c.size/2, 1),             // the table of recent ones may hold the other half
 		BufferItems: 64,
 	})
 	if err != nil {
-		return nil, err
+		return nil // of a configuration that is wrong, which this is not
 	}
-	return &batchCache{lru: lru, biggest: int(size / 2 / recentSlots), flights: make(map[batchKey]*flight)}, nil
+	c.lru.Store(x)
+	return x
 }
 
 // close ends the goroutines of the cache.
 func (c *batchCache) close() {
-	if c != nil {
-		c.lru.Close()
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	c.closed = true
+	x := c.lru.Load()
+	c.mu.Unlock()
+	if x != nil {
+		x.Close()
 	}
 }
 
@@ -87,8 +117,10 @@ func (c *batchCache) payload(log *partition.Log, b *record.Batch) ([]byte, error
 	if x := slot.Load(); x != nil && x.key == key {
 		return x.payload, nil
 	}
-	if x, ok := c.lru.Get(key.hash()); ok && x.key == key {
-		return x.payload, nil
+	if all := c.lru.Load(); all != nil {
+		if x, ok := all.Get(key.hash()); ok && x.key == key {
+			return x.payload, nil
+		}
 	}
 	return c.load(key, b)
 }
@@ -127,5 +159,7 @@ func (c *batchCache) store(x *inflated) {
 	if len(x.payload) <= c.biggest {
 		c.recent[x.key.hash()%recentSlots].Store(x)
 	}
-	c.lru.Set(x.key.hash(), x, int64(len(x.payload)))
+	if all := c.shared(); all != nil {
+		all.Set(x.key.hash(), x, int64(len(x.payload)))
+	}
 }

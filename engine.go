@@ -164,10 +164,7 @@ func (e *Engine) openLocked() error {
 	if err != nil {
 		return err
 	}
-	e.cache, err = newBatchCache(e.opt.CacheBytes)
-	if err != nil {
-		return err
-	}
+	e.cache = newBatchCache(e.opt.CacheBytes)
 	e.workers = newWorkers(e)
 	e.env = partition.Env{
 		FS: e.fs, Files: segment.NewFiles(e.opt.OpenFiles), Runner: e.workers, Logger: e.log,
