@@ -81,18 +81,26 @@ func TestOffsetsThatAreNotThere(t *testing.T) {
 // every way of reading a partition forward up to its end, as one iteration.
 func waysToRead(t testing.TB, p *varve.Partition) map[string]iter.Seq2[varve.Record, error] {
 	ctx := context.Background()
-	poll := func(yield func(varve.Record, error) bool) {
-		rd, err := p.Reader(varve.Earliest())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for {
-			rec, ok, err := rd.Poll()
-			if !ok && err == nil {
-				return
+	polled := func(lend bool) iter.Seq2[varve.Record, error] {
+		return func(yield func(varve.Record, error) bool) {
+			rd, err := p.Reader(varve.Earliest())
+			if err != nil {
+				t.Fatal(err)
 			}
-			if !yield(rec, err) || (err != nil && !goesOn(err)) {
-				return
+			if lend {
+				rd.Lend()
+			}
+			for {
+				rec, ok, err := rd.Poll()
+				if !ok && err == nil {
+					return
+				}
+				if lend {
+					rec = copyOf(rec)
+				}
+				if !yield(rec, err) || (err != nil && !goesOn(err)) {
+					return
+				}
 			}
 		}
 	}
@@ -144,7 +152,7 @@ func waysToRead(t testing.TB, p *varve.Partition) map[string]iter.Seq2[varve.Rec
 	}
 	return map[string]iter.Seq2[varve.Record, error]{
 		"records": p.Records(ctx, varve.Earliest()), "topic": p.Topic().Records(ctx, varve.Earliest()),
-		"poll": poll, "batches": batches, "follow": follow,
+		"poll": polled(false), "lent": polled(true), "batches": batches, "follow": follow,
 		"backward": func(yield func(varve.Record, error) bool) {
 			var all []varve.Record
 			var errs []error

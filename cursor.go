@@ -30,6 +30,8 @@ type cursor struct {
 
 	at   partition.Cursor
 	most int        // bytes to read next time
+	keep bool       // what is read is the reader's, who reads into buf again and again
+	buf  []byte     // nil unless keep
 	data []byte     // batches that were read and not opened yet
 	pos  record.Pos // behind data, in the file it is of
 
@@ -140,13 +142,10 @@ func (c *cursor) read() (bool, error) {
 	if c.p.broken != nil {
 		return false, c.p.broken
 	}
-	c.most = min(max(2*c.most, firstRead), mostRead)
-	chunk, err := c.p.log.Read(nil, c.most, c.next, &c.at)
+	c.most = max(c.most, firstRead)
+	chunk, err := c.p.log.Read(c.room(), c.most, c.next, &c.at)
 	if err == nil {
-		c.data, c.pos = chunk.Data, chunk.Pos
-		if len(chunk.Data) == 0 {
-			c.next = max(c.next, chunk.Next)
-		}
+		c.took(chunk)
 		return len(chunk.Data) > 0, nil
 	}
 	var damage *CorruptError
@@ -158,6 +157,28 @@ func (c *cursor) read() (bool, error) {
 		c.next = max(c.next, lost.Start)
 	}
 	return false, fmt.Errorf("read %s: %w", c.p.log.Name(), err)
+}
+
+// room is where to read to: nil has the log make room of its own.
+func (c *cursor) room() []byte {
+	if c.keep && len(c.buf) < c.most {
+		c.buf = make([]byte, c.most)
+	}
+	return c.buf
+}
+
+// took takes over what was read. Who has found as much as he asked for asks for more
+// next time; at the end nothing is held that was read before.
+func (c *cursor) took(chunk segment.Chunk) {
+	c.data, c.pos = chunk.Data, chunk.Pos
+	switch n := len(chunk.Data); {
+	case n == 0:
+		c.next = max(c.next, chunk.Next)
+		c.batch, c.it = record.Batch{}, record.Iterator{}
+		c.most, c.buf = 0, nil
+	case n > c.most/2:
+		c.most = min(2*c.most, mostRead)
+	}
 }
 
 // undecodable is the error of the current batch, whose bytes are as they were

@@ -46,16 +46,19 @@ func upToEnd(ctx context.Context, parts []*Partition, s Start) iter.Seq2[Record,
 			}
 		}
 		r.cursors = kept
+		var rec Record
 		for {
 			if err := ctx.Err(); err != nil {
 				yield(Record{}, err)
 				return
 			}
-			rec, ok, err := r.Poll()
-			if !ok && err == nil {
-				return
-			}
-			if !yield(rec, err) || (err != nil && !goesOn(err)) {
+			ok, err := r.record(&rec)
+			switch {
+			case err != nil:
+				if !yield(Record{}, err) || !goesOn(err) {
+					return
+				}
+			case !ok || !yield(rec, nil):
 				return
 			}
 		}
