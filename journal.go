@@ -54,7 +54,7 @@ type journal struct {
 	stopped bool
 	came    atomic.Int32 // calls of Commit since the last take
 
-	round    group
+	round    gathering
 	unmarked bool // the last round may be taken for unfinished
 }
 
@@ -229,8 +229,8 @@ func (j *journal) syncFiles(t *logJournal) {
 	j.rouse()
 }
 
-// group is what goes into one round of the wal.
-type group struct {
+// gathering is what goes into one round of the wal.
+type gathering struct {
 	j      *journal
 	room   int64
 	buf    []byte // the bytes of frames
@@ -247,7 +247,7 @@ func dataBytes(r *partition.Round) (n int64) {
 }
 
 // reserve makes room for a task, if need be by writing what there is.
-func (g *group) reserve(size int64) {
+func (g *gathering) reserve(size int64) {
 	if size > g.room {
 		g.write()
 	}
@@ -255,7 +255,7 @@ func (g *group) reserve(size int64) {
 }
 
 // data enters the bytes of a round.
-func (g *group) data(t *logJournal) {
+func (g *gathering) data(t *logJournal) {
 	g.reserve(dataBytes(t.round))
 	before := len(g.frames)
 	for i := range t.round.Ranges {
@@ -275,7 +275,7 @@ func (g *group) data(t *logJournal) {
 }
 
 // direct enters that the files of a round have taken it to the disk.
-func (g *group) direct(t *logJournal) {
+func (g *gathering) direct(t *logJournal) {
 	for i := range t.round.Ranges { // as many as there are segments: more than one round, maybe
 		g.reserve(wal.FrameBytes(wal.DirectPayload))
 		g.frames = append(g.frames, frame(t, i, wal.Direct))
@@ -295,7 +295,7 @@ func frame(t *logJournal, i int, kind wal.Kind) wal.Frame {
 }
 
 // write writes the round and ends those of the logs.
-func (g *group) write() {
+func (g *gathering) write() {
 	if len(g.frames) > 0 {
 		_, err := g.j.wal.Write(g.frames)
 		g.j.unmarked = g.j.unmarked || err == nil
