@@ -26,8 +26,14 @@
 // which belongs to one at a time. An engine runs a fixed number of goroutines,
 // however many topics, partitions and readers there are; Close waits for them.
 //
+// # Consumer groups
+//
+// Members of a group share the partitions of its topics: [Engine.Join] makes one,
+// [Member.Poll] hands out records, [Member.Commit] keeps the group's place, as durably
+// as a record. A partition has one owner at a time, and goes to another only after the
+// owner let go of it, left, or was put out for not polling.
+//
 // # What it does not do
 //
-// It has no consumer groups, no network server and no replication: it is the log
-// under them.
+// It has no network server and no replication: it is the log under them.
 package varve

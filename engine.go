@@ -29,7 +29,7 @@ import (
 // is taken by a publish or a read.
 //
 //	field               guarded by   written by
-//	fs, watch, reserve, opt, log, env, workers, journal, scrubber, cache, lock   (immutable)   Open
+//	fs, watch, reserve, opt, log, env, workers, journal, scrubber, cache, groups, lock   (immutable)   Open
 //	topics, broken      mu           Open, create, delete
 //	catalogMu           (a lock)     held for the length of a create, alter, delete
 //	retentionMu         (a lock)     held for the length of a pass of retention
@@ -52,6 +52,7 @@ type Engine struct {
 	lock  io.Closer
 
 	requests requestPool
+	groups   *coordinator
 
 	catalogMu sync.Mutex
 	mu        sync.RWMutex
@@ -166,6 +167,7 @@ func (e *Engine) openLocked() error {
 	}
 	e.cache = newBatchCache(e.opt.CacheBytes)
 	e.workers = newWorkers(e)
+	e.groups = newCoordinator(e)
 	e.env = partition.Env{
 		FS: e.fs, Files: segment.NewFiles(e.opt.OpenFiles), Runner: e.workers, Logger: e.log,
 		Now: func() int64 { return e.opt.Clock().UnixMilli() },
@@ -174,6 +176,9 @@ func (e *Engine) openLocked() error {
 		e.workers.stop()
 		e.cache.close()
 		return err
+	}
+	if left.Stop != partition.Clean {
+		e.groups.loadAfterCrash()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	e.stopJanitor, e.janitorDone = cancel, make(chan struct{})
@@ -204,7 +209,7 @@ func (e *Engine) openLogs(left partition.Left, starts uint64) error {
 	up.replay = r
 	w := wal.Open(e.fs, journalDir, wal.Options{MaxBytes: e.opt.JournalBytes}, old, e.checkpoint.Round())
 	e.journal = newJournal(w, e.opt.JournalBytes, e.log)
-	openPartitions(seatsOf(e.Topics()), up)
+	openPartitions(seatsOf(e.allTopics()), up)
 	if r != nil {
 		err = e.carryJournal(old, r)
 	}
@@ -248,6 +253,7 @@ func (e *Engine) Close() error {
 	e.closed = true
 	e.mu.Unlock()
 
+	e.groups.close()
 	e.stopJanitor()
 	<-e.janitorDone
 	e.scrubber.wait()
@@ -266,7 +272,7 @@ func (e *Engine) Close() error {
 func (e *Engine) closeLogs() (map[logKey]*partition.Checkpoint, error) {
 	cps := make(map[logKey]*partition.Checkpoint)
 	var errs []error
-	for _, t := range e.Topics() {
+	for _, t := range e.allTopics() {
 		for _, p := range t.parts() {
 			if p.log == nil {
 				continue
@@ -327,7 +333,10 @@ func (e *Engine) anyBroken() bool {
 }
 
 // Topics lists the topics by name.
-func (e *Engine) Topics() []*Topic {
+func (e *Engine) Topics() []*Topic { return slices.DeleteFunc(e.allTopics(), (*Topic).internal) }
+
+// allTopics are the topics and those that the engine keeps for itself, by name.
+func (e *Engine) allTopics() []*Topic {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	list := make([]*Topic, 0, len(e.topics))
@@ -346,7 +355,7 @@ func (e *Engine) Topic(name string) (*Topic, error) {
 	switch t, ok := e.topics[name]; {
 	case e.closed:
 		return nil, ErrClosed
-	case ok:
+	case ok && !t.internal():
 		return t, nil
 	}
 	if err := e.broken[name]; err != nil {

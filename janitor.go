@@ -45,6 +45,9 @@ func (e *Engine) janitor(ctx context.Context) {
 		{every: checkpointInterval, run: func() { e.keepCheckpoint(false) }},
 		{every: janitorTick, run: e.relieveJournal},
 		{every: weakCheckpoint, run: func() { e.keepCheckpoint(true) }},
+		{every: janitorTick, run: e.groups.expireMembers},
+		{every: measureInterval, run: e.groups.compact},
+		{every: commitExpiryInterval, run: e.groups.expireCommits},
 	}
 	for _, j := range jobs {
 		j.next = time.Now().Add(j.every)
@@ -122,7 +125,7 @@ func (e *Engine) writeCheckpoint(weak bool) error {
 	}
 	round := e.journal.wal.Round() // before any log is looked at: the files have it all
 	next := newKeeping(e, round)
-	for _, t := range e.Topics() {
+	for _, t := range e.allTopics() {
 		for _, p := range t.parts() {
 			key := logKey{Topic: t.id, Partition: p.index}
 			old, known := e.checkpoint.Logs[key]
@@ -169,7 +172,7 @@ func newKeeping(e *Engine, round uint64) *keeping {
 	k := &keeping{old: e.checkpoint.Logs, floor: e.journal.floor, logs: make(map[logKey]keptLog), needed: round}
 	opened := make(map[logKey]bool)
 	ours := make(map[uuid.UUID]bool)
-	for _, t := range e.Topics() {
+	for _, t := range e.allTopics() {
 		ours[t.id] = true
 		for _, p := range t.parts() {
 			if opened[logKey{Topic: t.id, Partition: p.index}] = p.log != nil; p.log == nil {
@@ -227,9 +230,22 @@ func (e *Engine) RunRetention() error {
 		}
 	}
 	if e.opt.MaxBytes > 0 {
-		errs = append(errs, e.keepBudget(logs))
+		errs = append(errs, e.keepBudget(logsOf(e.Topics())))
 	}
 	return errors.Join(errs...)
+}
+
+// logsOf lists the logs of the partitions of some topics that are open.
+func logsOf(topics []*Topic) []*partition.Log {
+	var list []*partition.Log
+	for _, t := range topics {
+		for _, p := range t.parts() {
+			if p.log != nil {
+				list = append(list, p.log)
+			}
+		}
+	}
+	return list
 }
 
 // keepBudget removes the oldest segments of all logs until they fit the budget.

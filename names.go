@@ -33,6 +33,16 @@ func checkName(name string) error {
 	return nil
 }
 
+// checkApart refuses the names that could not stand beside those of internal topics.
+func checkApart(name string) error {
+	for _, r := range internalTopics {
+		if collisionKey(r) == collisionKey(name) {
+			return &NameError{name, fmt.Sprintf("collides with %q, which is reserved", r)}
+		}
+	}
+	return nil
+}
+
 // collisionKey is equal for two names that may not stand beside each other:
 // Kafka's metrics take "." and "_" for the same, and file systems that fold case
 // would give "Orders" and "orders" one directory.

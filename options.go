@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/varvelog/varve/group"
 	"github.com/varvelog/varve/wal"
 )
 
@@ -37,9 +38,26 @@ type Options struct {
 	// ScrubRate is how many bytes a second are read in the background to check what is
 	// stored, see Engine.Scrub. 0: 2 MiB; negative: none.
 	ScrubRate int64
+	// Groups is how consumer groups behave.
+	Groups GroupOptions
 	// Clock is the wall clock, for timestamps and retention. Nil: time.Now. It may
 	// be set back: times of appends never are.
 	Clock func() time.Time
+}
+
+// GroupOptions are how the consumer groups of an engine behave. The zero value is right
+// for production.
+type GroupOptions struct {
+	// CommitRetention is how long a group's place in a partition is kept that nobody
+	// commits and no member subscribes to, counted from the last commit, from when the
+	// group became empty, or from the start of the engine, whichever is last. 0: 7 days;
+	// negative: for ever.
+	CommitRetention time.Duration
+	// MaxMembers is how many members a group may have. 0: any number.
+	MaxMembers int
+	// Assignor decides which member is to have which partition. Nil: group.Uniform,
+	// which is balanced and moves as little as it can.
+	Assignor group.Assignor
 }
 
 const (
@@ -47,6 +65,7 @@ const (
 	defaultCacheBytes        = 64 << 20
 	defaultJournalBytes      = 256 << 20
 	defaultScrubRate         = 2 << 20
+	defaultCommitRetention   = 7 * 24 * time.Hour
 	maxOpenFiles             = 4096
 )
 
@@ -70,6 +89,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.ScrubRate == 0 {
 		o.ScrubRate = defaultScrubRate
+	}
+	if o.Groups.CommitRetention == 0 {
+		o.Groups.CommitRetention = defaultCommitRetention
 	}
 	if o.Clock == nil {
 		o.Clock = time.Now

@@ -17,6 +17,7 @@ type Partition struct {
 	index  int32
 	log    *partition.Log // nil when broken
 	broken error          // why it could not be opened
+	opened Offset         // the log end it was opened with
 }
 
 // Topic is the topic it belongs to.

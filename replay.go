@@ -205,7 +205,7 @@ func (j *journal) carry(frames []wal.Frame) error {
 // unopened are the partitions that could not be opened.
 func (e *Engine) unopened() map[logKey]bool {
 	lost := make(map[logKey]bool)
-	for _, t := range e.Topics() {
+	for _, t := range e.allTopics() {
 		for _, p := range t.parts() {
 			if p.log == nil {
 				lost[logKey{Topic: t.id, Partition: p.index}] = true

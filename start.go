@@ -12,6 +12,7 @@ type Start struct {
 	offset Offset
 	time   time.Time
 	count  int64
+	ago    time.Duration
 }
 
 type startKind uint8
@@ -22,6 +23,7 @@ const (
 	fromOffset
 	fromTime
 	fromLast
+	fromAgo
 )
 
 // Earliest is the first record there is.
@@ -42,6 +44,9 @@ func AtTime(t time.Time) Start { return Start{kind: fromTime, time: t} }
 // fewer.
 func Last(n int64) Start { return Start{kind: fromLast, count: n} }
 
+// Ago is AtTime of so long before reading begins, by the engine's clock.
+func Ago(d time.Duration) Start { return Start{kind: fromAgo, ago: d} }
+
 func (s Start) String() string {
 	switch s.kind {
 	case fromLatest:
@@ -52,6 +57,8 @@ func (s Start) String() string {
 		return s.time.UTC().Format(time.RFC3339Nano)
 	case fromLast:
 		return fmt.Sprintf("the last %d", s.count)
+	case fromAgo:
+		return fmt.Sprintf("%v ago", s.ago)
 	}
 	return "earliest"
 }
@@ -75,6 +82,8 @@ func (s Start) resolve(ctx context.Context, p *Partition) (Offset, error) {
 		return s.offset, nil
 	case fromTime:
 		return p.OffsetFor(ctx, s.time)
+	case fromAgo:
+		return p.OffsetFor(ctx, p.topic.engine.opt.Clock().Add(-s.ago))
 	case fromLast:
 		if s.count < 0 {
 			return 0, fmt.Errorf("read %s: the last %d records", p.log.Name(), s.count)

@@ -14,11 +14,11 @@ type takeUp struct {
 	clean  bool // so the engine was left
 	logs   map[logKey]keptLog
 	replay *replay // nil after a clean stop
-	claims map[logKey]claim
+	claims map[logKey]claimedLog
 }
 
-// claim is what was found out of a log while the mark of a clean stop stood.
-type claim struct {
+// claimedLog is what was found out of a log while the mark of a clean stop stood.
+type claimedLog struct {
 	seen *partition.Claimed
 	err  error // why it could not be kept whose its files are
 }
@@ -44,14 +44,14 @@ func (u *takeUp) claimed(key logKey) *partition.Claimed {
 
 // claim finds out whose the files of the logs are, see partition.Claim. A log of which
 // that cannot be kept is not opened.
-func (e *Engine) claim(left partition.Left) map[logKey]claim {
-	claims := make(map[logKey]claim)
+func (e *Engine) claim(left partition.Left) map[logKey]claimedLog {
+	claims := make(map[logKey]claimedLog)
 	if left.Stop == partition.Crashed {
 		return claims
 	}
 	up := takeUp{logs: e.checkpoint.Logs}
-	seats := seatsOf(e.Topics())
-	found := make([]claim, len(seats))
+	seats := seatsOf(e.allTopics())
+	found := make([]claimedLog, len(seats))
 	parallel(len(seats), func(i int) {
 		t, n := seats[i].topic, seats[i].n
 		found[i].seen, found[i].err = partition.Claim(e.env, t.partitionName(n), t.partitionDir(n), up.checkpoint(seats[i].key()), left)
@@ -68,7 +68,7 @@ func (e *Engine) nameMissing() {
 		return
 	}
 	there := make(map[uuid.UUID]bool)
-	for _, t := range e.Topics() {
+	for _, t := range e.allTopics() {
 		there[t.id] = true
 	}
 	missing := make(map[uuid.UUID]int)
@@ -141,7 +141,9 @@ func (t *Topic) openLog(i int, up *takeUp) *Partition {
 	p := &Partition{topic: t, index: int32(i)}
 	if p.log, p.broken = t.tryLog(i, up); p.broken != nil {
 		t.engine.log.Error("cannot open a partition", "partition", t.partitionName(i), "err", p.broken)
+		return p
 	}
+	p.opened = p.log.LogEnd()
 	return p
 }
 

@@ -179,6 +179,7 @@ func (t *Topic) addPartitions(have, total int) error {
 		return err
 	}
 	t.openNew(have, total)
+	e.groups.topicsChanged()
 	return nil
 }
 

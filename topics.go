@@ -57,10 +57,18 @@ type TopicConfig struct {
 func (e *Engine) CreateTopic(name string, c TopicConfig) (*Topic, error) {
 	e.catalogMu.Lock()
 	defer e.catalogMu.Unlock()
+	err := checkName(name)
+	if err == nil {
+		err = checkApart(name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create topic: %w", err)
+	}
 	t, err := e.createTopic(name, c)
 	if err != nil {
 		return nil, fmt.Errorf("create topic: %w", err)
 	}
+	e.groups.topicsChanged()
 	return t, nil
 }
 
@@ -77,10 +85,8 @@ func (e *Engine) EnsureTopic(name string, c TopicConfig) (*Topic, error) {
 	return t, err
 }
 
+// createTopic makes a topic under a name that is good.
 func (e *Engine) createTopic(name string, c TopicConfig) (*Topic, error) {
-	if err := checkName(name); err != nil {
-		return nil, err
-	}
 	if c.Partitions == 0 {
 		c.Partitions = 1
 	}
@@ -246,14 +252,17 @@ func (e *Engine) DeleteTopic(name string) error {
 	if err := e.fs.Rename(topicDir(name), gone); err != nil {
 		e.takeBack(name)
 		e.keepCheckpoint(true) // its epochs have risen
+		e.groups.topicsChanged()
 		return fmt.Errorf("delete topic %s: %w", name, err)
 	}
 	if err := e.fs.SyncDir(topicsName); err != nil {
+		e.groups.topicsChanged()
 		e.checkpointMu.Lock()
 		e.mayReturn = true
 		e.checkpointMu.Unlock()
 		return fmt.Errorf("delete topic %s: it is gone, but a crash may bring it back: %w", name, err)
 	}
+	e.groups.topicDeleted(t)
 	if err := e.fs.RemoveAll(gone); err != nil {
 		e.log.Warn("cannot remove the files of a deleted topic, trying again at the next start", "topic", name, "err", err)
 	}
@@ -313,7 +322,7 @@ func (e *Engine) loadTopics(clean bool) error {
 			if err := e.fs.RemoveAll(topicsName + "/" + name); err != nil {
 				e.log.Warn("cannot remove a leftover", "path", e.fs.Path(topicsName+"/"+name), "err", err)
 			}
-		case checkName(name) != nil || !f.IsDir():
+		case checkName(name) != nil && !isInternal(name) || !f.IsDir():
 			e.log.Warn("ignoring what is not a topic", "path", e.fs.Path(topicsName+"/"+name))
 		default:
 			names = append(names, name)

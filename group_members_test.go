@@ -1,0 +1,632 @@
+package varve_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/varvelog/varve"
+)
+
+// bubble runs a test of groups in virtual time.
+func bubble(t *testing.T, test func(*rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(newRig(t)) })
+}
+
+func (r *rig) join(groupID string, o varve.JoinOptions, topics ...string) *varve.Member {
+	r.t.Helper()
+	m, err := r.engine.Join(context.Background(), groupID, topics, o)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return m
+}
+
+// drain polls until there is nothing more and returns the values by partition.
+func (r *rig) drain(m *varve.Member) map[string][]string {
+	r.t.Helper()
+	got := map[string][]string{}
+	for {
+		p, ok, err := m.TryPoll(context.Background())
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if !ok {
+			return got
+		}
+		name := fmt.Sprintf("%s/%d", p.Topic, p.Partition)
+		for _, rec := range p.Records {
+			got[name] = append(got[name], string(rec.Value))
+		}
+	}
+}
+
+// idlePoll does what the group wants of a member that has nothing to read.
+func (r *rig) idlePoll(m *varve.Member) {
+	r.t.Helper()
+	if got := r.drain(m); len(got) > 0 {
+		r.t.Errorf("member got %v", got)
+	}
+}
+
+func (r *rig) commitPolled(m *varve.Member) {
+	r.t.Helper()
+	if err := m.Commit(context.Background()); err != nil {
+		r.t.Error(err)
+	}
+}
+
+func (r *rig) leave(m *varve.Member) {
+	r.t.Helper()
+	if err := m.Leave(context.Background()); err != nil {
+		r.t.Error(err)
+	}
+}
+
+func owned(m *varve.Member) string {
+	var list []string
+	for _, p := range m.Owned() {
+		list = append(list, p.String())
+	}
+	slices.Sort(list)
+	return strings.Join(list, " ")
+}
+
+// A group gets every record once from who commits, and the next member goes on there.
+func TestGroupGoesOnWhereItCommitted(t *testing.T) {
+	bubble(t, func(r *rig) {
+		p := r.one()
+		r.fill(p, 10)
+		m := r.join("g", varve.JoinOptions{MaxRecords: 4}, "t")
+		polled, err := m.Poll(context.Background())
+		if err != nil || len(polled.Records) != 4 || polled.Topic != "t" || polled.Records[3].Offset != 3 {
+			r.t.Fatalf("polled %+v, %v", polled, err)
+		}
+		r.wantCommitted("g", "t", 0, -1) // a poll commits nothing
+		r.commitPolled(m)
+		r.wantCommitted("g", "t", 0, 4)
+		if _, err := m.Poll(context.Background()); err != nil {
+			r.t.Fatal(err)
+		}
+		r.leave(m) // what was polled and not committed is polled again
+		r.wantCommitted("g", "t", 0, 4)
+		next := r.join("g", varve.JoinOptions{}, "t")
+		if got := r.drain(next)["t/0"]; len(got) != 6 || got[0] != "t/0-4" {
+			r.t.Errorf("the next member got %v", got)
+		}
+		r.commitPolled(next)
+		r.kill()
+		r.wantCommitted("g", "t", 0, 10)
+		list, _ := r.engine.Commits("g")
+		if list[0].LeaderEpoch != 0 {
+			r.t.Errorf("the commit has leader epoch %d, want that of the records, 0", list[0].LeaderEpoch)
+		}
+		other := r.join("other", varve.JoinOptions{}, "t")
+		if got := r.drain(other)["t/0"]; len(got) != 10 {
+			r.t.Errorf("another group got %d records", len(got))
+		}
+	})
+}
+
+// A poll at the end waits for what is published.
+func TestPollWaits(t *testing.T) {
+	bubble(t, func(r *rig) {
+		p := r.one()
+		m := r.join("g", varve.JoinOptions{}, "t")
+		got := make(chan varve.Polled)
+		go func() {
+			polled, err := m.Poll(context.Background())
+			if err != nil {
+				r.t.Error(err)
+			}
+			got <- polled
+		}()
+		time.Sleep(time.Hour) // a parked member stays one
+		r.fill(p, 1)
+		if polled := <-got; len(polled.Records) != 1 {
+			r.t.Errorf("polled %+v", polled)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if _, err := m.Poll(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			r.t.Errorf("poll without records: %v", err)
+		}
+	})
+}
+
+// Partitions move by agreement: the owner finishes and commits first, keeps what it
+// keeps, and the new one goes on behind.
+func TestRevokedBeforeAssigned(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.topic("t", 2)
+		r.fill(r.part("t", 0), 6)
+		r.fill(r.part("t", 1), 6)
+		var story []string
+		var a *varve.Member
+		a = r.join("g", varve.JoinOptions{
+			MaxRecords: 3,
+			OnAssigned: func(_ context.Context, got []varve.TopicPartition) {
+				story = append(story, fmt.Sprint("a assigned ", len(got)))
+			},
+			OnRevoked: func(ctx context.Context, going []varve.TopicPartition) {
+				if end, ok := ctx.Deadline(); !ok || time.Until(end) != 5*time.Minute {
+					r.t.Errorf("the deadline is in %v", time.Until(end))
+				}
+				story = append(story, fmt.Sprint("a revoked ", len(going)))
+				if err := a.Commit(ctx); err != nil {
+					r.t.Error(err)
+				}
+			},
+		}, "t")
+		for range 2 {
+			if _, err := a.Poll(context.Background()); err != nil {
+				r.t.Fatal(err)
+			}
+		}
+		b := r.join("g", varve.JoinOptions{OnAssigned: func(context.Context, []varve.TopicPartition) { story = append(story, "b assigned") }}, "t")
+		r.idlePoll(b)
+		if owned(b) != "" {
+			r.t.Errorf("b owns %s before a let go of it", owned(b))
+		}
+		if _, err := a.Poll(context.Background()); err != nil {
+			r.t.Fatal(err)
+		}
+		got := r.drain(b)
+		if len(got) != 1 {
+			r.t.Fatalf("b got %v", got)
+		}
+		for name, values := range got {
+			if len(values) != 3 || values[0] != name+"-3" {
+				r.t.Errorf("b got %v of %s, want what a had not committed", values, name)
+			}
+			if strings.Contains(owned(a), name) {
+				r.t.Errorf("both own %s", name)
+			}
+		}
+		if want := []string{"a assigned 2", "a revoked 1", "b assigned"}; !slices.Equal(story, want) {
+			r.t.Errorf("story is %q, want %q", story, want)
+		}
+		r.leave(b)
+		r.drain(a)
+		if owned(a) != "t/0 t/1" {
+			r.t.Errorf("after b left a owns %s", owned(a))
+		}
+	})
+}
+
+// A member that does not poll is put out when its time is over, not before; others get
+// its partitions; whatever it does later is refused.
+func TestStalledMemberIsFenced(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.fill(r.one(), 10)
+		var lost []varve.TopicPartition
+		zombie := r.join("g", varve.JoinOptions{MaxPollInterval: time.Minute, MaxRecords: 2,
+			OnLost: func(l []varve.TopicPartition) { lost = l }}, "t")
+		if _, err := zombie.Poll(context.Background()); err != nil {
+			r.t.Fatal(err)
+		}
+		heir := r.join("g", varve.JoinOptions{}, "t")
+		time.Sleep(time.Minute)
+		r.idlePoll(heir)
+		r.commitPolled(zombie) // it is late, but nobody else has the partition
+		r.wantCommitted("g", "t", 0, 2)
+		time.Sleep(time.Minute / 4)
+		got := r.drain(heir)["t/0"]
+		if len(got) != 8 || got[0] != "t/0-2" {
+			r.t.Errorf("the heir got %v", got)
+		}
+		r.commitPolled(heir)
+		var fenced *varve.FencedError
+		for what, err := range map[string]error{
+			"commit":         zombie.Commit(context.Background()),
+			"commit offsets": zombie.CommitOffsets(context.Background(), varve.Commit{Topic: "t", Offset: 1}),
+			"seek":           zombie.Seek(context.Background(), "t", 0, varve.Earliest()),
+			"pause":          zombie.Pause(varve.TopicPartition{Topic: "t"}),
+		} {
+			if !errors.As(err, &fenced) || fenced.Reason != "session timeout" || fenced.Member != zombie.ID() {
+				r.t.Errorf("%s of a member that was put out: %v", what, err)
+			}
+		}
+		for range 2 {
+			if _, err := zombie.Poll(context.Background()); !errors.As(err, &fenced) {
+				r.t.Errorf("poll of a member that was put out: %v", err)
+			}
+		}
+		if err := zombie.Leave(context.Background()); !errors.As(err, &fenced) {
+			r.t.Errorf("leave of a member that was put out: %v", err)
+		}
+		if len(lost) != 1 || owned(zombie) != "" {
+			r.t.Errorf("it was told to have lost %v, and owns %q", lost, owned(zombie))
+		}
+		r.wantCommitted("g", "t", 0, 10)
+	})
+}
+
+// A member that does not let go of a partition in time is put out.
+func TestRevocationHasADeadline(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.topic("t", 2)
+		revoked := 0
+		slow := r.join("g", varve.JoinOptions{RevokeTimeout: 10 * time.Second, OnRevoked: func(ctx context.Context, _ []varve.TopicPartition) {
+			revoked++
+			<-ctx.Done()
+			time.Sleep(time.Second)
+		}}, "t")
+		r.idlePoll(slow)
+		b := r.join("g", varve.JoinOptions{}, "t")
+		var fenced *varve.FencedError
+		if _, _, err := slow.TryPoll(context.Background()); !errors.As(err, &fenced) || fenced.Reason != "rebalance timeout" {
+			r.t.Errorf("poll: %v", err)
+		}
+		r.idlePoll(b)
+		if owned(b) != "t/0 t/1" || revoked != 1 {
+			r.t.Errorf("b owns %s", owned(b))
+		}
+	})
+}
+
+// Only the owner commits a partition.
+func TestCommitNeedsOwnership(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.topic("t", 2)
+		r.fill(r.part("t", 0), 5)
+		r.fill(r.part("t", 1), 5)
+		a := r.join("g", varve.JoinOptions{}, "t")
+		r.drain(a)
+		b := r.join("g", varve.JoinOptions{}, "t")
+		r.idlePoll(a)
+		r.drain(b)
+		if owned(a) == owned(b) || len(a.Owned()) != 1 || len(b.Owned()) != 1 {
+			r.t.Fatalf("a owns %s, b %s", owned(a), owned(b))
+		}
+		ours, theirs := a.Owned()[0], b.Owned()[0]
+		at := func(p varve.TopicPartition, off varve.Offset) varve.Commit {
+			return varve.Commit{Topic: p.Topic, Partition: p.Partition, Offset: off}
+		}
+		var which *varve.PartitionError
+		err := a.CommitOffsets(context.Background(), at(ours, 3), at(theirs, 3))
+		if !errors.Is(err, varve.ErrNotOwner) || !errors.As(err, &which) || which.Partition != theirs.Partition {
+			r.t.Errorf("commit of another's partition: %v", err)
+		}
+		r.wantCommitted("g", "t", ours.Partition, -1)
+		if err := a.Seek(context.Background(), "t", theirs.Partition, varve.Earliest()); !errors.Is(err, varve.ErrNotOwner) {
+			r.t.Errorf("seek: %v", err)
+		}
+		if err := r.engine.CommitOffsets(context.Background(), "g", at(ours, 1)); !errors.Is(err, varve.ErrGroupNotEmpty) {
+			r.t.Errorf("commit from outside: %v", err)
+		}
+		if err := r.engine.DeleteGroup("g"); !errors.Is(err, varve.ErrGroupNotEmpty) {
+			r.t.Errorf("delete: %v", err)
+		}
+		if err := a.CommitOffsets(context.Background(), at(ours, 3)); err != nil {
+			r.t.Error(err)
+		}
+		r.wantCommitted("g", "t", ours.Partition, 3)
+		r.leave(a)
+		if err := a.Commit(context.Background()); !errors.Is(err, varve.ErrLeft) {
+			r.t.Errorf("commit after leaving: %v", err)
+		}
+	})
+}
+
+// Where to begin without a commit; what is not the beginning is kept for whoever comes
+// next.
+func TestWhereAGroupBegins(t *testing.T) {
+	bubble(t, func(r *rig) {
+		p := r.one()
+		r.fill(p, 10)
+		late := r.join("late", varve.JoinOptions{From: varve.Latest()}, "t")
+		r.wantCommitted("late", "t", 0, 10)
+		last := r.join("last", varve.JoinOptions{From: varve.Last(3)}, "t")
+		strict := r.join("strict", varve.JoinOptions{MustResume: true}, "t")
+		r.fill(p, 5)
+		if got := r.drain(late)["t/0"]; len(got) != 5 {
+			r.t.Errorf("from latest: %v", got)
+		}
+		if got := r.drain(last)["t/0"]; len(got) != 8 {
+			r.t.Errorf("from the last 3: %v", got)
+		}
+		if _, _, err := strict.TryPoll(context.Background()); !errors.Is(err, varve.ErrNoCommit) {
+			r.t.Errorf("without a commit: %v", err)
+		}
+		r.idlePoll(strict) // it is told once
+		if err := strict.Seek(context.Background(), "t", 0, varve.At(12)); err != nil {
+			r.t.Fatal(err)
+		}
+		if got := r.drain(strict)["t/0"]; len(got) != 3 {
+			r.t.Errorf("after a seek: %v", got)
+		}
+		r.leave(late)
+		if got := r.drain(r.join("late", varve.JoinOptions{From: varve.Latest()}, "t"))["t/0"]; len(got) != 5 {
+			r.t.Errorf("who comes next, of the group that began at the end, got %v", got)
+		}
+	})
+}
+
+// Ago begins with what was published in the time that has passed last.
+func TestBeginAgo(t *testing.T) {
+	bubble(t, func(r *rig) {
+		p := r.one()
+		for range 5 {
+			r.fill(p, 1)
+			r.advance(time.Minute)
+		}
+		m := r.join("g", varve.JoinOptions{From: varve.Ago(2 * time.Minute)}, "t")
+		if got := r.drain(m)["t/0"]; len(got) != 2 {
+			r.t.Errorf("from 2 minutes ago: %v", got)
+		}
+		if got := varve.Ago(2 * time.Minute).String(); got != "2m0s ago" {
+			r.t.Error(got)
+		}
+	})
+}
+
+// A place that retention has passed is an error, once, and polls go on behind it.
+func TestPlaceThatRetentionPassed(t *testing.T) {
+	bubble(t, func(r *rig) {
+		p := r.one("segment.bytes=64")
+		for range 10 {
+			r.fill(p, 1)
+		}
+		r.commit("g", "t", 0, 2)
+		if _, err := p.Trim(6); err != nil {
+			r.t.Fatal(err)
+		}
+		r.forgetBelow(p, 6)
+		m := r.join("g", varve.JoinOptions{}, "t")
+		polled, _, err := m.TryPoll(context.Background())
+		var out *varve.OutOfRangeError
+		if !errors.As(err, &out) || out.Asked != 2 || out.Start != 6 || polled.Topic != "t" {
+			r.t.Errorf("polled %+v, %v", polled, err)
+		}
+		if got := r.drain(m)["t/0"]; len(got) != 4 {
+			r.t.Errorf("then it got %v", got)
+		}
+	})
+}
+
+// forgetBelow takes records that were trimmed out of the book.
+func (r *rig) forgetBelow(p *varve.Partition, off varve.Offset) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for at := range r.acked[bookName(p)] {
+		if at < off {
+			delete(r.acked[bookName(p)], at)
+		}
+	}
+}
+
+func TestPauseAndSeek(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.topic("t", 2)
+		r.fill(r.part("t", 0), 3)
+		r.fill(r.part("t", 1), 3)
+		m := r.join("g", varve.JoinOptions{}, "t")
+		zero := varve.TopicPartition{Topic: "t"}
+		if err := m.Pause(zero); err != nil {
+			r.t.Fatal(err)
+		}
+		if got := r.drain(m); len(got) != 1 || len(got["t/1"]) != 3 {
+			r.t.Errorf("with t/0 paused: %v", got)
+		}
+		parked := make(chan varve.Polled)
+		go func() {
+			p, err := m.Poll(context.Background())
+			if err != nil {
+				r.t.Error(err)
+			}
+			parked <- p
+		}()
+		synctest.Wait()
+		if err := m.Resume(zero); err != nil {
+			r.t.Fatal(err)
+		}
+		if p := <-parked; p.Partition != 0 || len(p.Records) != 3 {
+			r.t.Errorf("resumed: %+v", p)
+		}
+		if err := m.Seek(context.Background(), "t", 1, varve.At(1)); err != nil {
+			r.t.Fatal(err)
+		}
+		if at, err := m.Position("t", 1); at != 1 || err != nil {
+			r.t.Errorf("position is %d, %v", at, err)
+		}
+		r.commitPolled(m)
+		r.wantCommitted("g", "t", 0, 3)
+		r.wantCommitted("g", "t", 1, 1)
+		if got := r.drain(m); len(got["t/1"]) != 2 {
+			r.t.Errorf("after the seek: %v", got)
+		}
+		var out *varve.OutOfRangeError
+		if err := m.Seek(context.Background(), "t", 1, varve.At(9)); !errors.As(err, &out) {
+			r.t.Errorf("seek above the end: %v", err)
+		}
+	})
+}
+
+// A static member that comes back in time finds its partitions; while it is alive
+// nobody takes its name.
+func TestStaticMember(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.topic("t", 4)
+		static := varve.JoinOptions{Instance: "one", MaxPollInterval: time.Minute}
+		a := r.join("g", static, "t")
+		b := r.join("g", varve.JoinOptions{}, "t")
+		for range 2 {
+			r.idlePoll(a)
+			r.idlePoll(b)
+		}
+		had, others := owned(a), owned(b)
+		var instance *varve.InstanceError
+		if _, err := r.engine.Join(context.Background(), "g", []string{"t"}, static); !errors.As(err, &instance) {
+			r.t.Errorf("join with the name of a live member: %v", err)
+		}
+		r.leave(a)
+		r.idlePoll(b)
+		if owned(b) != others {
+			r.t.Errorf("while a is away b owns %s, had %s", owned(b), others)
+		}
+		a = r.join("g", static, "t")
+		r.idlePoll(a)
+		if owned(a) != had {
+			r.t.Errorf("a is back and owns %s, had %s", owned(a), had)
+		}
+		r.leave(a)
+		time.Sleep(time.Minute + time.Minute/4)
+		r.idlePoll(b)
+		if len(b.Owned()) != 4 {
+			r.t.Errorf("a stayed away and b owns %s", owned(b))
+		}
+		a = r.join("g", static, "t")
+		r.idlePoll(b)
+		r.idlePoll(a)
+		if err := a.LeaveForGood(context.Background()); err != nil {
+			r.t.Error(err)
+		}
+		r.idlePoll(b)
+		if len(b.Owned()) != 4 {
+			r.t.Errorf("a left for good and b owns %s", owned(b))
+		}
+	})
+}
+
+// Groups follow the topics: new partitions are given out, those of a topic that is
+// deleted are taken back, and a new one of the name begins at its beginning.
+func TestGroupFollowsItsTopics(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.fill(r.one(), 3)
+		var revoked int
+		m := r.join("g", varve.JoinOptions{OnRevoked: func(_ context.Context, going []varve.TopicPartition) { revoked += len(going) }}, "t")
+		r.drain(m)
+		r.commitPolled(m)
+		topic, _ := r.engine.Topic("t")
+		if err := topic.AddPartitions(3); err != nil {
+			r.t.Fatal(err)
+		}
+		r.fill(r.part("t", 2), 2)
+		if got := r.drain(m); len(got["t/2"]) != 2 || len(m.Owned()) != 3 {
+			r.t.Errorf("of the new partitions: %v, owned %s", got, owned(m))
+		}
+		if err := r.engine.DeleteTopic("t"); err != nil {
+			r.t.Fatal(err)
+		}
+		r.forget("t")
+		r.commitPolled(m) // there is nothing left to commit
+		r.idlePoll(m)
+		if owned(m) != "" || revoked != 3 {
+			r.t.Errorf("after the deletion it owns %q, and %d were revoked", owned(m), revoked)
+		}
+		r.fill(r.one(), 2)
+		if got := r.drain(m)["t/0"]; len(got) != 2 {
+			r.t.Errorf("of the new topic: %v", got)
+		}
+		if _, err := r.engine.Join(context.Background(), "g", []string{"t", "u"}, varve.JoinOptions{}); !errors.Is(err, varve.ErrNoTopic) {
+			r.t.Errorf("join of a topic that does not exist: %v", err)
+		}
+	})
+}
+
+func TestGroupMaxMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(r *rig) { r.opt.Groups.MaxMembers = 2 })
+		r.one()
+		r.join("g", varve.JoinOptions{}, "t")
+		b := r.join("g", varve.JoinOptions{}, "t")
+		var full *varve.GroupFullError
+		if _, err := r.engine.Join(context.Background(), "g", []string{"t"}, varve.JoinOptions{}); !errors.As(err, &full) {
+			t.Errorf("a third member: %v", err)
+		}
+		r.leave(b)
+		r.join("g", varve.JoinOptions{}, "t")
+	})
+}
+
+// Close wakes whoever polls, and what was committed before stays so.
+func TestCloseEndsMembers(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.fill(r.one(), 3)
+		m := r.join("g", varve.JoinOptions{}, "t")
+		r.drain(m)
+		r.commitPolled(m)
+		var done sync.WaitGroup
+		done.Go(func() {
+			if _, err := m.Poll(context.Background()); !errors.Is(err, varve.ErrClosed) {
+				r.t.Errorf("poll: %v", err)
+			}
+		})
+		synctest.Wait()
+		r.reopen()
+		done.Wait()
+		for what, err := range map[string]error{
+			"commit": m.Commit(context.Background()), "leave": m.Leave(context.Background()),
+			"seek": m.Seek(context.Background(), "t", 0, varve.Earliest()),
+		} {
+			if !errors.Is(err, varve.ErrClosed) {
+				r.t.Errorf("%s: %v", what, err)
+			}
+		}
+		r.wantCommitted("g", "t", 0, 3)
+	})
+}
+
+// Leave has a Poll that is under way return, and then calls OnRevoked.
+func TestLeaveWhilePolling(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.one()
+		var polling sync.WaitGroup
+		revoked := 0
+		m := r.join("g", varve.JoinOptions{OnRevoked: func(context.Context, []varve.TopicPartition) { revoked++ }}, "t")
+		polling.Go(func() {
+			if _, err := m.Poll(context.Background()); !errors.Is(err, varve.ErrLeft) {
+				r.t.Errorf("poll: %v", err)
+			}
+		})
+		synctest.Wait()
+		r.leave(m)
+		polling.Wait()
+		if revoked != 1 {
+			r.t.Errorf("OnRevoked was called %d times", revoked)
+		}
+		if err := m.Leave(context.Background()); !errors.Is(err, varve.ErrLeft) {
+			r.t.Errorf("leaving twice: %v", err)
+		}
+	})
+}
+
+// A callback that panics is its caller's business: the member goes on afterwards.
+func TestCallbackThatPanics(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.topic("t", 2)
+		calls := 0
+		a := r.join("g", varve.JoinOptions{OnRevoked: func(context.Context, []varve.TopicPartition) {
+			if calls++; calls == 1 {
+				panic("oh")
+			}
+		}}, "t")
+		r.idlePoll(a)
+		b := r.join("g", varve.JoinOptions{}, "t")
+		func() {
+			defer func() {
+				if recover() == nil {
+					r.t.Error("the panic is gone")
+				}
+			}()
+			a.TryPoll(context.Background())
+		}()
+		r.idlePoll(b)
+		if owned(b) != "" {
+			r.t.Errorf("b owns %s, which a was not done with", owned(b))
+		}
+		r.idlePoll(a)
+		r.idlePoll(b)
+		if calls != 2 || len(a.Owned()) != 1 || len(b.Owned()) != 1 {
+			r.t.Errorf("%d calls; a owns %s, b %s", calls, owned(a), owned(b))
+		}
+	})
+}
