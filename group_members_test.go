@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -629,4 +630,95 @@ func TestCallbackThatPanics(t *testing.T) {
 			r.t.Errorf("%d calls; a owns %s, b %s", calls, owned(a), owned(b))
 		}
 	})
+}
+
+// polling has a member poll in a goroutine of its own, for ever.
+func (r *rig) polling(m *varve.Member) {
+	go func() {
+		for {
+			if _, err := m.Poll(context.Background()); err != nil {
+				return
+			}
+		}
+	}()
+	synctest.Wait()
+}
+
+// Members that wait are woken when the group wants something of them: none has to
+// come by for others to go on.
+func TestParkedMembersAreWoken(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.topic("t", 4)
+		a := r.join("g", varve.JoinOptions{}, "t")
+		r.polling(a)
+		b := r.join("g", varve.JoinOptions{MaxPollInterval: time.Minute}, "t")
+		r.polling(b)
+		if len(a.Owned()) != 2 || len(b.Owned()) != 2 {
+			r.t.Errorf("a owns %s, b %s", owned(a), owned(b))
+		}
+		dead := r.join("g", varve.JoinOptions{MaxPollInterval: time.Minute}, "t")
+		synctest.Wait()
+		if _, _, err := dead.TryPoll(context.Background()); err != nil {
+			r.t.Fatal(err)
+		}
+		if len(dead.Owned()) != 1 {
+			r.t.Errorf("the third owns %s", owned(dead))
+		}
+		time.Sleep(time.Minute + time.Minute/4)
+		if n := len(a.Owned()) + len(b.Owned()); n != 4 {
+			r.t.Errorf("after the third is gone a owns %s, b %s", owned(a), owned(b))
+		}
+		if err := r.engine.DeleteTopic("t"); err != nil {
+			r.t.Fatal(err)
+		}
+		r.topic("t", 2)
+		synctest.Wait()
+		if len(a.Owned()) != 1 || len(b.Owned()) != 1 {
+			r.t.Errorf("of the new topic a owns %s, b %s", owned(a), owned(b))
+		}
+		r.leave(b)
+		synctest.Wait()
+		if len(a.Owned()) != 2 {
+			r.t.Errorf("after b left a owns %s", owned(a))
+		}
+	})
+}
+
+// A member that has always something to read is alive as well.
+func TestBusyMemberStays(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.fill(r.one(), 1000)
+		m := r.join("g", varve.JoinOptions{MaxPollInterval: time.Minute, MaxRecords: 1}, "t")
+		for range 20 {
+			if _, err := m.Poll(context.Background()); err != nil {
+				r.t.Fatal(err)
+			}
+			time.Sleep(59 * time.Second)
+		}
+		for range 200 {
+			if _, err := m.Poll(context.Background()); err != nil {
+				r.t.Fatal(err)
+			}
+			time.Sleep(3 * time.Second)
+		}
+		time.Sleep(59 * time.Second)
+		r.commitPolled(m)
+		if _, err := m.Poll(context.Background()); err != nil {
+			r.t.Error(err)
+		}
+		r.wantCommitted("g", "t", 0, 220)
+	})
+}
+
+// Groups and members cost no goroutine.
+func TestGroupsHaveNoGoroutines(t *testing.T) {
+	r := newRig(t)
+	r.topic("t", 10)
+	before := runtime.NumGoroutine()
+	for i := range 1000 {
+		r.join(fmt.Sprintf("g%d", i%100), varve.JoinOptions{}, "t")
+	}
+	if n := runtime.NumGoroutine(); n > before+10 {
+		t.Errorf("%d goroutines, %d before a thousand members joined", n, before)
+	}
 }

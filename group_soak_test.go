@@ -1,0 +1,212 @@
+package varve_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/varvelog/varve"
+)
+
+// ledger is what the members of a group did: who works on a partition, and how far all of
+// them together have come.
+type ledger struct {
+	t  *testing.T
+	mu sync.Mutex
+
+	owner map[varve.TopicPartition]*worker
+	done  map[varve.TopicPartition]varve.Offset // everything below was processed
+	ends  map[varve.TopicPartition]varve.Offset // of partitions to which nothing more is published
+	work  int64
+}
+
+// worker is a member with a will to die.
+type worker struct {
+	ledger *ledger
+	engine *varve.Engine
+	rng    *rand.Rand
+	m      *varve.Member
+	next   map[varve.TopicPartition]varve.Offset // of what it owns, once it has polled it
+}
+
+// assigned enters that a worker owns partitions from now on. Whoever had one of them is
+// out by now: what it tries to commit is refused.
+func (w *worker) assigned(_ context.Context, got []varve.TopicPartition) {
+	l := w.ledger
+	for _, p := range got {
+		l.mu.Lock()
+		before := l.owner[p]
+		l.owner[p] = w
+		l.mu.Unlock()
+		delete(w.next, p)
+		if before == nil {
+			continue
+		}
+		at := varve.Commit{Topic: p.Topic, Partition: p.Partition}
+		if err := before.m.CommitOffsets(context.Background(), at); err == nil {
+			l.t.Errorf("%s is assigned while its owner may still commit", p)
+		}
+	}
+}
+
+// released enters that the worker is done with partitions.
+func (w *worker) released(gone []varve.TopicPartition) {
+	l := w.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range gone {
+		if l.owner[p] == w {
+			delete(l.owner, p)
+		}
+	}
+}
+
+// process enters records. Each follows the one before, and the first is no later than
+// what the group has come to.
+func (w *worker) process(polled varve.Polled) {
+	l, p := w.ledger, varve.TopicPartition{Topic: polled.Topic, Partition: polled.Partition}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.owner[p] != w && w.m.Commit(context.Background()) == nil {
+		l.t.Errorf("%s was polled by another than its owner", p)
+	}
+	for _, rec := range polled.Records {
+		next, goesOn := w.next[p]
+		switch {
+		case goesOn && rec.Offset != next:
+			l.t.Errorf("%s: offset %d came behind %d", p, rec.Offset, next-1)
+		case !goesOn && rec.Offset > l.done[p]:
+			l.t.Errorf("%s: a new owner begins at %d, and nobody has processed %d", p, rec.Offset, l.done[p])
+		}
+		w.next[p] = rec.Offset + 1
+		l.done[p] = max(l.done[p], rec.Offset+1)
+		l.work++
+	}
+}
+
+const soakPoll = 100 * time.Millisecond
+
+// live is one life of a member: it joins, works, and ends one way or another.
+func (w *worker) live(stop *atomic.Bool) {
+	ctx := context.Background()
+	w.next = map[varve.TopicPartition]varve.Offset{}
+	ready := make(chan struct{})
+	o := varve.JoinOptions{
+		MaxPollInterval: soakPoll, MaxRecords: 1 + w.rng.IntN(50),
+		OnAssigned: func(ctx context.Context, got []varve.TopicPartition) { <-ready; w.assigned(ctx, got) },
+		OnRevoked: func(ctx context.Context, going []varve.TopicPartition) {
+			w.m.Commit(ctx)
+			w.released(going)
+		},
+		OnLost: w.released,
+	}
+	m, err := w.engine.Join(ctx, "g", []string{"t"}, o)
+	if err != nil {
+		w.ledger.t.Error(err)
+		return
+	}
+	w.m = m
+	close(ready)
+	for polls := w.rng.IntN(60); polls > 0 || stop.Load(); polls-- {
+		wait, cancel := context.WithTimeout(ctx, soakPoll/4)
+		polled, err := m.Poll(wait)
+		cancel()
+		switch {
+		case errors.As(err, new(*varve.FencedError)):
+			return
+		case errors.Is(err, context.DeadlineExceeded):
+			if stop.Load() && w.ledger.finished() {
+				m.Leave(ctx)
+				return
+			}
+			continue
+		case err != nil:
+			w.ledger.t.Errorf("poll: %v", err)
+			return
+		}
+		w.process(polled)
+		if w.rng.IntN(3) > 0 {
+			if err := m.Commit(ctx); err != nil && !errors.As(err, new(*varve.FencedError)) {
+				w.ledger.t.Errorf("commit: %v", err)
+			}
+		}
+	}
+	switch w.rng.IntN(3) {
+	case 0:
+		m.Leave(ctx)
+	case 1: // killed: nobody hears of it again
+	case 2: // stalled: it comes back as a zombie
+		time.Sleep(2 * soakPoll)
+		if _, err := m.Poll(ctx); err != nil && !errors.As(err, new(*varve.FencedError)) {
+			w.ledger.t.Errorf("a stalled member's poll: %v", err)
+		}
+		m.Leave(ctx)
+	}
+}
+
+// finished says that all records there will be were processed.
+func (l *ledger) finished() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for p, end := range l.ends {
+		if l.done[p] < end {
+			return false
+		}
+	}
+	return len(l.ends) == soakPartitions
+}
+
+const soakPartitions = 8
+
+// Members come, work, leave, die and stall while records are published: at no time do
+// two work on a partition, and every record is processed.
+func TestGroupSoak(t *testing.T) {
+	length, workers := 15*time.Second, 6
+	if testing.Short() {
+		length = 1500 * time.Millisecond
+	}
+	r := newRig(t)
+	topic := r.topic("t", soakPartitions)
+	l := &ledger{t: t, owner: map[varve.TopicPartition]*worker{}, done: map[varve.TopicPartition]varve.Offset{}, ends: map[varve.TopicPartition]varve.Offset{}}
+	var stop atomic.Bool
+	var all sync.WaitGroup
+	for i := range soakPartitions {
+		all.Go(func() { // publishes until it is time
+			p, _ := topic.Partition(i)
+			for n := 0; !stop.Load(); n++ {
+				r.fill(p, 1+n%7)
+				time.Sleep(time.Millisecond)
+			}
+			l.mu.Lock()
+			l.ends[varve.TopicPartition{Topic: "t", Partition: int32(i)}] = p.End()
+			l.mu.Unlock()
+		})
+	}
+	time.AfterFunc(length, func() { stop.Store(true) })
+	var lives atomic.Int64
+	for i := range workers {
+		all.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(i), 42))
+			for {
+				last := stop.Load()
+				(&worker{ledger: l, engine: r.engine, rng: rng}).live(&stop)
+				lives.Add(1)
+				if last && l.finished() {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	for i := range int32(soakPartitions) {
+		p := varve.TopicPartition{Topic: "t", Partition: i}
+		if l.done[p] != l.ends[p] {
+			t.Errorf("%s: processed up to %d of %d", p, l.done[p], l.ends[p])
+		}
+	}
+	t.Logf("%d lives of members, %d records processed", lives.Load(), l.work)
+}
