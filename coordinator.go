@@ -152,7 +152,7 @@ func (c *coordinator) ready() error {
 		c.log.Error("commits of groups are damaged: some may be missing, or older than they were", "err", gap)
 	}
 	if in.odd > 0 {
-		c.log.Warn("records of the offsets topic make no sense and are passed over", "records", in.odd, "last", in.last)
+		c.log.Warn("records of the offsets topic are not understood and passed over", "records", in.odd, "last", in.last)
 	}
 	c.gap = errors.Join(in.gaps...)
 	c.unsaved = c.clamp(in.tables, known)
@@ -254,14 +254,29 @@ func (c *coordinator) existing(id string) (*groupState, error) {
 		return nil, err
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	g, closed := c.groups[id], c.closed
+	c.mu.Unlock()
 	switch {
-	case c.closed:
+	case closed:
 		return nil, ErrClosed
-	case c.groups[id] == nil:
+	case g == nil || g.nothing():
 		return nil, ErrNoGroup
 	}
-	return c.groups[id], nil
+	return g, nil
+}
+
+// all returns the groups that have members or commits, by id.
+func (c *coordinator) all() ([]*groupState, error) {
+	if err := c.ready(); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	closed := c.closed
+	c.mu.Unlock()
+	if closed {
+		return nil, ErrClosed
+	}
+	return slices.DeleteFunc(c.list(), (*groupState).nothing), nil
 }
 
 // list returns all groups, by id.

@@ -194,7 +194,7 @@ func (g *groupState) expireCommits() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if _, empty := g.machine.EmptySince(); empty && g.table.len() == 0 {
-		g.ended = true
+		g.ended = true // whoever has it in hand begins another
 		g.coordinator.remove(g)
 	}
 	return err
@@ -244,6 +244,14 @@ func (g *groupState) beginEnd() error {
 	}
 	g.ended = true
 	return nil
+}
+
+// nothing says that the group has neither members nor commits: it is as if it were not.
+func (g *groupState) nothing() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, empty := g.machine.EmptySince()
+	return empty && g.table.len() == 0
 }
 
 // settle returns when every commit that was queued so far is in the table or has
