@@ -71,7 +71,7 @@ type Segment struct {
 	active atomic.Pointer[index.Active]
 	seal   atomic.Pointer[Seal]
 	mark   *index.Mark // of the active index on disk, to resume it by
-	before State       // as the segment was taken up, without its index
+	before earlier     // as the segment was taken up
 	holed  bool        // Adopt has taken it up
 	heads  atomic.Pointer[heads]
 
@@ -141,7 +141,7 @@ func OpenSealed(fsys vfs.FS, files *Files, dir string, seal Seal, opt Options) *
 	s.lastEpoch.Store(int32(seal.LastEpoch))
 	s.headerSum.Store(seal.HeaderSum)
 	s.dense.Store(seal.Dense)
-	s.before = s.state()
+	s.before = earlier{Size: seal.Size, HeaderSum: seal.HeaderSum, FirstEpoch: seal.FirstEpoch, LastEpoch: seal.LastEpoch}
 	s.seal.Store(&seal)
 	s.sealed.Store(true)
 	return s
@@ -161,6 +161,13 @@ type State struct {
 	HeaderSum      uint32
 	Dense          bool
 	Index          index.Mark
+}
+
+// earlier is what is known of the batches that a segment had when it was taken up.
+type earlier struct {
+	Size                  record.Pos
+	HeaderSum             uint32
+	FirstEpoch, LastEpoch record.Epoch
 }
 
 // OpenActive takes up an active segment as a checkpoint left it, without
@@ -191,7 +198,7 @@ func (s *Segment) restore(st State) {
 	s.lastEpoch.Store(int32(st.LastEpoch))
 	s.headerSum.Store(st.HeaderSum)
 	s.dense.Store(st.Dense)
-	s.before = s.state()
+	s.before = earlier{Size: st.Size, HeaderSum: st.HeaderSum, FirstEpoch: st.FirstEpoch, LastEpoch: st.LastEpoch}
 }
 
 // state is the segment as it stands, without its index. For the appender.
