@@ -2,11 +2,14 @@ package varve_test
 
 import (
 	"errors"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"github.com/varvelog/varve/internal/vfs"
+	"github.com/varvelog/varve/segment"
 )
 
 // A start that fails for a read error says so, and is not taken in: what cannot be
@@ -38,5 +41,34 @@ func TestReadErrorsAtAStartAreNamed(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// After a clean stop no directory is listed twice, no document read twice, and no segment
+// looked into: that is what such a start costs.
+func TestCleanStartLooksOnce(t *testing.T) {
+	clean, _, _ := filled(t)
+	var mu sync.Mutex
+	looks := make(map[string]int)
+	e, _, err := tryOpenOn(vfs.NewFaulty(clean, func(op vfs.Op) vfs.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		if op.Kind == vfs.OpOpen || op.Kind == vfs.OpReadDir {
+			looks[op.Name]++
+		}
+		return vfs.Fault{}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	for name, n := range looks {
+		if inTopics := strings.HasPrefix(name, "topics"); inTopics && (n > 1 || strings.HasSuffix(name, segment.LogSuffix)) {
+			t.Errorf("looked into %s %d times", name, n)
+		}
+	}
+	mu.Unlock()
+	if err := e.Close(); err != nil {
+		t.Error(err)
 	}
 }

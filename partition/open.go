@@ -26,7 +26,7 @@ const (
 // where it had nothing; claimed what Claim returned after a stop that was Clean, nil
 // after any other.
 //
-// After a clean stop this costs a listing and the reading of one small file.
+// After a clean stop it and Claim cost a listing and the reading of three small files.
 // After any other it reads what the checkpoint does not cover, cuts a torn end,
 // makes what it keeps durable, and raises the leader epoch.
 func Open(env Env, name, dir string, cfg Config, cp *Checkpoint, replay *Replay, claimed *Claimed) (*Log, error) {
