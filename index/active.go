@@ -26,6 +26,14 @@ const (
 	defaultMaxBytes = 10 << 20
 )
 
+// Gap is Interval, or what 0 means.
+func (o Options) Gap() int64 {
+	if o.Interval <= 0 {
+		return defaultInterval
+	}
+	return int64(o.Interval)
+}
+
 // Active is the index pair of a segment that takes appends. One goroutine at a
 // time appends, flushes, seals and closes; any number may look up and Sync
 // meanwhile, and no lookup ever waits.
@@ -62,12 +70,9 @@ type Active struct {
 func Create(fs vfs.FS, name string, base record.Offset, o Options) *Active {
 	a := &Active{
 		fs: fs, name: name, base: base,
-		interval: defaultInterval, maxBytes: defaultMaxBytes,
+		interval: o.Gap(), maxBytes: defaultMaxBytes,
 		tail: Tail{MaxTimestamp: record.NoTimestamp},
 		seen: -1,
-	}
-	if o.Interval > 0 {
-		a.interval = int64(o.Interval)
 	}
 	if o.MaxBytes > 0 {
 		a.maxBytes = o.MaxBytes
@@ -164,19 +169,25 @@ func (a *Active) Full() bool {
 }
 
 // Lookup gives the last entry whose offset is not above off.
-func (a *Active) Lookup(off record.Offset) Entry {
-	e, err := lookup(&a.offsets, a.base, off)
-	a.note(err)
-	return e
-}
+func (a *Active) Lookup(off record.Offset) Entry { return a.Around(off).Entry }
 
 // LookupTime gives the place to start scanning for the first batch whose largest
-// timestamp is ts or later: no batch before it reaches ts. For a ts before 1970
-// that is the start of the segment.
-func (a *Active) LookupTime(ts int64) Entry {
-	e, err := lookupTime(&a.offsets, &a.times, a.base, ts)
+// timestamp is ts or later: no batch up to the one of the entry reaches ts. For a
+// ts before 1970 that is the start of the segment.
+func (a *Active) LookupTime(ts int64) Entry { return a.AroundTime(ts).Entry }
+
+// Around is Lookup with what follows.
+func (a *Active) Around(off record.Offset) Stretch {
+	st, err := lookup(&a.offsets, a.base, off)
 	a.note(err)
-	return e
+	return st
+}
+
+// AroundTime is LookupTime with what follows.
+func (a *Active) AroundTime(ts int64) Stretch {
+	st, err := lookupTime(&a.offsets, &a.times, a.base, ts)
+	a.note(err)
+	return st
 }
 
 // Flush writes what the files lack, so that Resume can go on from the mark. It

@@ -12,6 +12,16 @@ type Entry struct {
 	Pos    record.Pos    // first byte of the batch
 }
 
+// Stretch is the answer of a lookup with what follows it, so that a reader knows how
+// much to read at once, and may try the next entry first: where its batch follows that
+// of the first entry directly, nothing lies between. What is not there, or would take
+// another read, is zero.
+type Stretch struct {
+	Entry
+	Next Entry      // the entry behind
+	End  record.Pos // where the one behind Next stands
+}
+
 // TimeEntry says that no record up to Offset is younger than Timestamp: it was
 // the largest timestamp of the segment when the entry was made, and the batch
 // that carries it ends with Offset.

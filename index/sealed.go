@@ -47,17 +47,29 @@ func OpenSealed(fs vfs.FS, name string, base record.Offset, m Mark) (*Sealed, er
 // Lookup gives the last entry whose offset is not above off. An error means that
 // the mapping could not be read: do without the index, or rebuild it.
 func (s *Sealed) Lookup(off record.Offset) (Entry, error) {
-	var e Entry
-	err := vfs.Guard(func() { e, _ = lookup(&s.offsets, s.base, off) })
-	return e, err
+	st, err := s.Around(off)
+	return st.Entry, err
 }
 
 // LookupTime gives the place to start scanning for the first batch whose largest
 // timestamp is ts or later, as Active.LookupTime. Errors are as of Lookup.
 func (s *Sealed) LookupTime(ts int64) (Entry, error) {
-	var e Entry
-	err := vfs.Guard(func() { e, _ = lookupTime(&s.offsets, &s.times, s.base, ts) })
-	return e, err
+	st, err := s.AroundTime(ts)
+	return st.Entry, err
+}
+
+// Around is Lookup with what follows.
+func (s *Sealed) Around(off record.Offset) (Stretch, error) {
+	var st Stretch
+	err := vfs.Guard(func() { st, _ = lookup(&s.offsets, s.base, off) })
+	return st, err
+}
+
+// AroundTime is LookupTime with what follows.
+func (s *Sealed) AroundTime(ts int64) (Stretch, error) {
+	var st Stretch
+	err := vfs.Guard(func() { st, _ = lookupTime(&s.offsets, &s.times, s.base, ts) })
+	return st, err
 }
 
 // Close gives the mappings back. No lookup may be running or follow.
@@ -112,16 +124,21 @@ func (x *mapped) verify(fsys vfs.FS, name string, sum uint32) error {
 func (x *mapped) snapshot() *mapped { return x }
 
 // around implements finder.
-func (x *mapped) around(key int64) (below, above slot, err error) {
-	below, above = noSlot, endSlot
+func (x *mapped) around(key int64) (near, error) {
 	i := x.floor(x.data, key)
+	n := near{noSlot, x.next(i + 1), x.next(i + 2)}
 	if i >= 0 {
-		below = x.at(x.data, i)
+		n.below = x.at(x.data, i)
 	}
-	if (i+1)*x.width < len(x.data) {
-		above = x.at(x.data, i+1)
+	return n, nil
+}
+
+// next is entry i, if there is one.
+func (x *mapped) next(i int) slot {
+	if i*x.width >= len(x.data) {
+		return endSlot
 	}
-	return below, above, nil
+	return x.at(x.data, i)
 }
 
 func (x *mapped) close() error {

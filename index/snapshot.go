@@ -21,33 +21,37 @@ func (t *table) snapshot() snapshot {
 }
 
 // around implements finder with at most one page read from the file.
-func (s snapshot) around(key int64) (below, above slot, err error) {
+func (s snapshot) around(key int64) (near, error) {
 	if i := s.floor(s.page, key); i >= 0 {
-		return s.at(s.page, i), s.next(len(s.fences), i+1), nil
+		p := len(s.fences)
+		return near{s.at(s.page, i), s.next(p, i+1), s.next(p, i+2)}, nil
 	}
 	p := sort.Search(len(s.fences), func(p int) bool { return s.fences[p].key > key }) - 1
 	if p < 0 {
-		return noSlot, s.next(0, 0), nil
+		return near{noSlot, s.next(0, 0), s.next(0, 1)}, nil
 	}
 	page, err := s.readPage(p)
 	if err != nil {
-		return s.fences[p].first(), endSlot, err
+		return near{s.fences[p].first(), endSlot, endSlot}, err
 	}
-	i := s.floor(page, key)
-	if i+1 < s.perPage() {
-		above = s.at(page, i+1)
-	} else {
-		above = s.next(p+1, 0)
+	i, last := s.floor(page, key), s.perPage()-1
+	switch i {
+	case last:
+		return near{s.at(page, i), s.next(p+1, 0), s.next(p+1, 1)}, nil
+	case last - 1:
+		return near{s.at(page, i), s.at(page, last), s.next(p+1, 0)}, nil
 	}
-	return s.at(page, i), above, nil
+	return near{s.at(page, i), s.at(page, i+1), s.at(page, i+2)}, nil
 }
 
 // next is entry i of page p where it is known without reading: the first entry
-// of a page in the file, or any entry of the page in memory.
+// of a page in the file, or any entry of the page in memory; endSlot otherwise.
 func (s snapshot) next(p, i int) slot {
 	switch {
-	case p < len(s.fences):
+	case p < len(s.fences) && i == 0:
 		return s.fences[p].first()
+	case p < len(s.fences):
+		return endSlot
 	case i*s.width < len(s.page):
 		return s.at(s.page, i)
 	}
