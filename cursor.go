@@ -1,6 +1,7 @@
 package varve
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -18,7 +19,7 @@ type Batch struct {
 // Sizes of reads: a reader that has just come to a place asks for little, for it
 // may want one record; one that reads on asks for more.
 const (
-	firstRead = 16 << 10
+	firstRead = 8 << 10
 	mostRead  = 256 << 10
 )
 
@@ -38,6 +39,23 @@ type cursor struct {
 	open  bool // records of batch are being handed out
 	batch record.Batch
 	it    record.Iterator
+}
+
+// begin goes to where reading starts.
+func (c *cursor) begin(ctx context.Context, s Start) (err error) {
+	if s.kind == fromTime && c.p.broken == nil && !c.p.log.Closed() {
+		c.next, err = c.p.lookUp(ctx, s.time, c.seek)
+		return err
+	}
+	c.next, err = s.resolve(ctx, c.p)
+	return err
+}
+
+// seek finds a time, and keeps the batch that was read for it.
+func (c *cursor) seek(ms int64) (Offset, bool, error) {
+	f, err := c.p.log.SeekTime(ms, maxBatchLimit, &c.at)
+	c.took(f.Chunk)
+	return f.Offset, len(f.Data) > 0, err
 }
 
 // record hands out the next record; false at the published end.

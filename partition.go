@@ -202,6 +202,11 @@ func (p *Partition) Trim(before Offset) (Offset, error) {
 // where there is none. Timestamps need not rise with offsets: it is the lowest
 // such offset. Records without a timestamp are passed over.
 func (p *Partition) OffsetFor(ctx context.Context, t time.Time) (Offset, error) {
+	return p.lookUp(ctx, t, func(ms int64) (Offset, bool, error) { return p.log.FindTime(ms, maxBatchLimit) })
+}
+
+// lookUp is OffsetFor, with the way to find a time in the log.
+func (p *Partition) lookUp(ctx context.Context, t time.Time, find func(ms int64) (Offset, bool, error)) (Offset, error) {
 	if p.broken != nil {
 		return 0, p.broken
 	}
@@ -213,7 +218,7 @@ func (p *Partition) OffsetFor(ctx context.Context, t time.Time) (Offset, error) 
 	if !ok {
 		return end, nil // later than any record can be
 	}
-	off, found, err := p.log.FindTime(ms, maxBatchLimit)
+	off, found, err := find(ms)
 	if err != nil {
 		return 0, fmt.Errorf("look up time in %s: %w", p.log.Name(), err)
 	}

@@ -16,8 +16,8 @@ import (
 // past (*OutOfRangeError). Every other error ends it.
 type Reader struct {
 	cursors []*cursor
-	turn    int // whose records are handed out
-	waiter  *partition.Waiter
+	turn    int               // whose records are handed out
+	waiter  *partition.Waiter // nil until it waits
 	closed  bool
 }
 
@@ -44,13 +44,13 @@ func (t *Topic) Reader(s Start) (*Reader, error) {
 }
 
 func newReader(ctx context.Context, parts []*Partition, s Start) (*Reader, error) {
-	r := &Reader{waiter: partition.NewWaiter()}
-	for _, p := range parts {
-		next, err := s.resolve(ctx, p)
-		if err != nil {
+	r := &Reader{cursors: make([]*cursor, len(parts))}
+	for i, p := range parts {
+		c := &cursor{p: p}
+		if err := c.begin(ctx, s); err != nil {
 			return nil, err
 		}
-		r.cursors = append(r.cursors, &cursor{p: p, next: next})
+		r.cursors[i] = c
 	}
 	return r, nil
 }
@@ -152,6 +152,9 @@ func (r *Reader) Close() { r.closed = true }
 
 // wait parks until there may be something new in one of the partitions.
 func (r *Reader) wait(ctx context.Context) error {
+	if r.waiter == nil {
+		r.waiter = partition.NewWaiter()
+	}
 	parked := 0
 	ready := false
 	for _, c := range r.cursors {

@@ -118,36 +118,50 @@ func (l *Log) hole(from, to record.Offset) error {
 // Only segments whose largest timestamp reaches ts are opened: one, where
 // timestamps rise from segment to segment.
 func (l *Log) FindTime(ts int64, maxInflated int) (record.Offset, bool, error) {
+	_, f, err := l.seek(ts, maxInflated)
+	return f.Offset, len(f.Data) > 0, err
+}
+
+// SeekTime is FindTime for who reads on from there: he gets the batch that was found,
+// checked, as Read gives it. Its chunk is empty when there is none.
+func (l *Log) SeekTime(ts int64, maxInflated int, c *Cursor) (segment.Found, error) {
+	seg, f, err := l.seek(ts, maxInflated)
+	if len(f.Data) > 0 {
+		*c = Cursor{seg, f.Pos, f.Next}
+		l.stats.read(len(f.Data))
+	}
+	return f, err
+}
+
+func (l *Log) seek(ts int64, maxInflated int) (*segment.Segment, segment.Found, error) {
 	for {
 		start, end := l.Start(), l.End()
-		off, found, err := l.findTime(ts, start, end, maxInflated)
+		seg, f, err := l.findTime(ts, start, end, maxInflated)
 		switch {
 		case l.closed.Load():
-			return 0, false, ErrClosed
+			return nil, segment.Found{}, ErrClosed
 		case segment.IsRemoved(err) && l.Start() > start:
 			continue
 		}
-		return off, found, err
+		return seg, f, err
 	}
 }
 
-func (l *Log) findTime(ts int64, start, end record.Offset, maxInflated int) (record.Offset, bool, error) {
+func (l *Log) findTime(ts int64, start, end record.Offset, maxInflated int) (seg *segment.Segment, f segment.Found, err error) {
 	view := l.view.Load()
 	pivot, ok := firstReaching(view, ts)
 	if !ok {
-		return 0, false, nil
+		return nil, f, nil
 	}
-	var off record.Offset
-	var found bool
-	var err error
 	view.AscendGreaterOrEqual(pivot, func(it item) bool {
 		if it.seg.Next() <= start || it.seg.MaxTimestamp() < ts {
 			return true // the first sort may be on its way out, or gone
 		}
-		off, found, err = it.seg.FindTime(ts, start, end, maxInflated)
-		return !found && err == nil
+		seg = it.seg
+		f, err = seg.FindTime(ts, start, end, maxInflated)
+		return len(f.Data) == 0 && err == nil
 	})
-	return off, found, err
+	return seg, f, err
 }
 
 // firstReaching finds the first segment at which the prefix maximum reaches ts,

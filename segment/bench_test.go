@@ -81,7 +81,7 @@ func BenchmarkFindTime(b *testing.B) {
 	b.ReportAllocs()
 	rng := rand.New(rand.NewPCG(1, 1))
 	for b.Loop() {
-		if _, found, err := s.FindTime(rng.Int64N(int64(st.next()))*1000, 0, st.next(), 1<<20); err != nil || !found {
+		if _, found, err := s.findTime(rng.Int64N(int64(st.next()))*1000, 0, st.next(), 1<<20); err != nil || !found {
 			b.Fatal(found, err)
 		}
 	}

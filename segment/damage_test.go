@@ -52,7 +52,7 @@ func TestEveryTruncation(t *testing.T) {
 				t.Errorf("%d of %d bytes: %v", size, len(whole), err)
 			}
 		}
-		if _, _, err := s.FindTime(0, st.base, st.next(), 1<<20); err != nil {
+		if _, _, err := s.findTime(0, st.base, st.next(), 1<<20); err != nil {
 			t.Errorf("%d of %d bytes: find time: %v", size, len(whole), err)
 		}
 		s.Close()
@@ -85,7 +85,7 @@ func TestLostLogFiles(t *testing.T) {
 			if damage.From != st.base || damage.To != st.next() || damage.Offset != st.base-1 || damage.Path != s.Path() {
 				t.Errorf("told as %+v", damage)
 			}
-			if off, found, err := s.FindTime(0, st.base, st.next(), 1<<20); found || err != nil {
+			if off, found, err := s.findTime(0, st.base, st.next(), 1<<20); found || err != nil {
 				t.Errorf("find time: %d, %v, %v", off, found, err)
 			}
 			if name == "missing" {

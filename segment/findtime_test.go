@@ -96,7 +96,7 @@ func findTimeModel(t *rapid.T) {
 			return st.batches[i].MaxTimestamp + int64(rapid.IntRange(-1, 1).Draw(t, "beside"))
 		})).Draw(t, "ts")
 		want := st.firstAt(testingOf(t), ts, from, until, damaged)
-		got, found, err := s.FindTime(ts, from, until, 1<<20)
+		got, found, err := s.findTime(ts, from, until, 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestFindTimePassesOverWhatItCannotInflate(t *testing.T) {
 	s := OpenSealed(mem, NewFiles(4), dir, seal, st.opt)
 	defer s.Close()
 	for limit, want := range map[int]record.Offset{1000: 1, 1 << 20: 0} {
-		if got, found, err := s.FindTime(5, 0, 2, limit); got != want || !found || err != nil {
+		if got, found, err := s.findTime(5, 0, 2, limit); got != want || !found || err != nil {
 			t.Errorf("with %d bytes to inflate to: found at %d, %v, %v, want %d", limit, got, found, err, want)
 		}
 	}

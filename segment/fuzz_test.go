@@ -199,7 +199,7 @@ func readFuzzed(t *testing.T, s *Segment, log []byte) tale {
 		if err != nil || !bytes.HasPrefix(chunk.Data, b.Bytes()) {
 			t.Fatalf("offset %d by itself: %v", b.LastOffset(), err)
 		}
-		if _, _, err := s.FindTime(b.MaxTimestamp, s.Base(), s.Next(), 1<<16); err != nil {
+		if _, _, err := s.findTime(b.MaxTimestamp, s.Base(), s.Next(), 1<<16); err != nil {
 			t.Fatal(err)
 		}
 	}

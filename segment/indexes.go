@@ -9,44 +9,6 @@ import (
 	"github.com/varvelog/varve/record"
 )
 
-// lookup is where to start scanning for off. An index that cannot be had costs
-// a scan from the start of the segment, never an answer.
-func (s *Segment) lookup(h *handle, off record.Offset) index.Entry {
-	return s.ask(h,
-		func(a *index.Active) index.Entry { return a.Lookup(off) },
-		func(x *index.Sealed) (index.Entry, error) { return x.Lookup(off) })
-}
-
-// lookupTime is where to start scanning for the first batch whose largest
-// timestamp is at or after ts.
-func (s *Segment) lookupTime(h *handle, ts int64) index.Entry {
-	return s.ask(h,
-		func(a *index.Active) index.Entry { return a.LookupTime(ts) },
-		func(x *index.Sealed) (index.Entry, error) { return x.LookupTime(ts) })
-}
-
-func (s *Segment) ask(h *handle, active func(*index.Active) index.Entry, sealed func(*index.Sealed) (index.Entry, error)) index.Entry {
-	start := index.Entry{Offset: s.base - 1}
-	if !s.Finished() {
-		a, err := s.activeIndex()
-		switch {
-		case err == nil:
-			return active(a)
-		case !errors.Is(err, errFinished):
-			return start
-		}
-	}
-	x := s.sealedIndex(h)
-	if x == nil {
-		return start
-	}
-	e, err := sealed(x)
-	if err != nil {
-		return start
-	}
-	return e
-}
-
 // errFinished says that the index of a segment is in its files by now.
 var errFinished = errors.New("segment is finished")
 

@@ -86,7 +86,7 @@ func (st *story) checkTimes(t testing.TB, s *Segment, damaged hits) error {
 	for _, from := range []record.Offset{st.base, st.base + (st.next()-st.base)/2} {
 		for _, ts := range st.times(t) {
 			want := st.firstAt(t, ts, from, st.next(), damaged)
-			got, found, err := s.FindTime(ts, from, st.next(), 1<<20)
+			got, found, err := s.findTime(ts, from, st.next(), 1<<20)
 			if err != nil {
 				return fmt.Errorf("time %d from offset %d: %w", ts, from, err)
 			}

@@ -83,7 +83,7 @@ func TestAppendsDoNotNeedTheIndex(t *testing.T) {
 			if err := st.checkFrom(s, off, nil); err != nil {
 				t.Error(err)
 			}
-			if got, found, err := s.FindTime(int64(off), 0, st.next(), 1<<20); got != off || !found || err != nil {
+			if got, found, err := s.findTime(int64(off), 0, st.next(), 1<<20); got != off || !found || err != nil {
 				t.Errorf("time %d is found at %d, %v, %v", off, got, found, err)
 			}
 		}

@@ -155,7 +155,7 @@ func TestRealMappingThatFaults(t *testing.T) {
 			t.Error(err)
 		}
 		ts := int64(off) * 1000
-		if got, found, err := s.FindTime(ts, 0, st.next(), 1<<20); got != off || !found || err != nil {
+		if got, found, err := s.findTime(ts, 0, st.next(), 1<<20); got != off || !found || err != nil {
 			t.Errorf("time %d is found at %d, %v, %v", ts, got, found, err)
 		}
 	}

@@ -152,7 +152,7 @@ func (r *relay) lookUp(n int) {
 		if s == nil {
 			continue
 		}
-		got, found, err := s.FindTime(ts, 0, record.Offset(end), 1<<10)
+		got, found, err := s.findTime(ts, 0, record.Offset(end), 1<<10)
 		switch {
 		case IsRemoved(err) || ts < r.low.Load():
 		case err != nil || !found || got != record.Offset(ts):

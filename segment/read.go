@@ -41,10 +41,7 @@ func (s *Segment) Read(buf []byte, most int, from, end record.Offset, at record.
 	switch {
 	case at < 0 && from <= s.base: // who reads on from the segment before needs no index
 	case at < 0:
-		if e := s.lookup(h, from); e.Pos < r.limit { // else it is of another file
-			r.pos = e.Pos
-			r.chain.startAt(e)
-		}
+		r.begin(s.lookup(h, from))
 	default:
 		r.chain.Next = from
 	}
@@ -74,10 +71,48 @@ type reading struct {
 	h         *handle
 	buf       []byte
 	most      int64
+	ask       int64 // how much to read next, where an index tells and it is more than most
 	from, end record.Offset
 	pos       record.Pos
 	limit     record.Pos
 	chain     Chain
+	back      *beginning // where to begin instead, when pos is too far
+}
+
+// begin has the read start where a lookup leads to.
+func (r *reading) begin(st index.Stretch) {
+	switch {
+	case st.Pos >= r.limit: // it is of another file
+	case st.Offset == r.from: // it is the last record of the batch itself
+		r.startAt(beginning{st.Entry, atMost(int64(or(st.Next.Pos, r.limit)-st.Pos), mostAsked)})
+	default:
+		ahead, at := r.s.beginnings(st, r.limit)
+		if r.startAt(at); ahead != nil {
+			r.startAt(*ahead)
+			r.back = &at
+		}
+	}
+}
+
+func (r *reading) startAt(b beginning) {
+	r.pos, r.ask, r.chain = b.Pos, b.ask, r.s.chain(r.chain.heads)
+	r.chain.startAt(b.Entry)
+}
+
+// retreat goes back to the entry in front, if the read began at the one behind.
+func (r *reading) retreat() bool {
+	if r.back == nil {
+		return false
+	}
+	r.startAt(*r.back)
+	r.back = nil
+	return true
+}
+
+// tooFar says that the first batch of data is behind what is asked for, and the
+// entry in front leads to that. A base offset that is wrong is found out later.
+func (r *reading) tooFar(data []byte) bool {
+	return r.back != nil && len(data) >= record.HeadSize && baseOffset(data) > r.from
 }
 
 func (r *reading) run() (Chunk, error) {
@@ -85,6 +120,10 @@ func (r *reading) run() (Chunk, error) {
 		data, err := r.fetch()
 		if err != nil {
 			return Chunk{}, err
+		}
+		if r.tooFar(data) {
+			r.retreat()
+			continue
 		}
 		chunk, used, why, done := r.take(data)
 		if len(chunk.Data) > 0 || done {
@@ -108,7 +147,8 @@ func (r *reading) run() (Chunk, error) {
 // fetch reads at pos as much as the buffer takes, or as the first batch needs.
 func (r *reading) fetch() ([]byte, error) {
 	left := int64(r.limit - r.pos)
-	data, err := r.readAt(min(r.most, left))
+	data, err := r.readAt(min(max(r.most, r.ask), left))
+	r.ask = 0
 	if err != nil {
 		return nil, err
 	}
@@ -165,6 +205,9 @@ func (r *reading) take(data []byte) (chunk Chunk, used int, why string, done boo
 			done = true
 			break
 		}
+		if start >= 0 && int64(off-start+b.Size()) > r.most {
+			break // it was read for what is in front of it
+		}
 		next = b.NextOffset()
 		if start < 0 && b.LastOffset() >= r.from {
 			start = off
@@ -180,6 +223,9 @@ func (r *reading) take(data []byte) (chunk Chunk, used int, why string, done boo
 // pass deals with damage at pos: it goes on behind it when that is still in
 // front of what was asked for, and returns the gap otherwise.
 func (r *reading) pass(why string) error {
+	if r.retreat() {
+		return nil
+	}
 	if r.chain.Ends > 0 {
 		// The index led here, and what is here is not what it says. Start from
 		// the beginning, so that a gap is reported from its true first offset.
@@ -226,7 +272,7 @@ func (s *Segment) entryAfter(h *handle, pos record.Pos) (index.Entry, bool) {
 			lo = mid + 1
 		}
 	}
-	e := s.lookup(h, lo)
+	e := s.lookup(h, lo).Entry
 	return e, e.Pos > pos
 }
 
@@ -240,71 +286,6 @@ func (s *Segment) missing(err error) error {
 		return err
 	}
 	return &CorruptError{Path: s.Path(), Offset: s.base - 1, From: s.base, To: max(s.Next(), s.base+1), Reason: "file is missing"}
-}
-
-// FindTime returns the first offset in [from, end) whose record has a timestamp
-// at or after ts; false when there is none. Damage on the way is passed over.
-func (s *Segment) FindTime(ts int64, from, end record.Offset, maxInflated int) (record.Offset, bool, error) {
-	h, err := s.pin()
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return 0, false, nil
-		}
-		return 0, false, err
-	}
-	defer h.unpin()
-	start := s.lookupTime(h, ts)
-	if e := s.lookup(h, from); e.Pos > start.Pos {
-		start = e
-	}
-	var found record.Offset = -1
-	astray := false
-	w := s.walk(h, record.Pos(s.visible.Load()))
-	w.From = start.Pos
-	w.Chain.startAt(start)
-	w.Batch = func(b *record.Batch, _ record.Pos) bool {
-		if b.BaseOffset >= end {
-			return false
-		}
-		if b.MaxTimestamp < ts || b.LastOffset() < from {
-			return true
-		}
-		found = firstAtOrAfter(b, ts, from, maxInflated)
-		return found < 0
-	}
-	w.Hole = func(x Hole) bool {
-		astray = start.Pos > 0 && x.At == start.Pos
-		return !astray
-	}
-	err = w.Run()
-	if err == nil && astray { // what is there is not what the index says
-		w.From, w.Hole, w.Chain = 0, nil, s.chain(w.Chain.heads)
-		err = w.Run()
-	}
-	if err != nil {
-		return 0, false, err
-	}
-	return found, found >= 0 && found < end, nil
-}
-
-// firstAtOrAfter is the first offset of b at or behind from whose timestamp is
-// at or after ts, or -1. A record without a timestamp has none to compare.
-func firstAtOrAfter(b *record.Batch, ts int64, from record.Offset, maxInflated int) record.Offset {
-	if b.Attributes.Control() {
-		return -1
-	}
-	payload, err := b.Payload(nil, maxInflated)
-	if err != nil {
-		return -1
-	}
-	it := b.Records(payload)
-	var r record.Record
-	for it.Next(&r) {
-		if r.Offset >= from && r.Timestamp >= ts && r.Timestamp != record.NoTimestamp {
-			return r.Offset
-		}
-	}
-	return -1
 }
 
 // ReadRaw reads bytes of the log file as they stand there, unchecked: for a copy of

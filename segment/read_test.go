@@ -111,3 +111,56 @@ func TestBitsFlippedOnTheWayAreNoticed(t *testing.T) {
 		s.Close()
 	}
 }
+
+// TestOneReadIsEnough looks up every offset and every time, in batches that are small,
+// that have an index entry each, and of all sizes: the log file is read once for each.
+func TestOneReadIsEnough(t *testing.T) {
+	for name, size := range map[string]func(i int) int{
+		"small":         func(int) int { return 500 },
+		"an entry each": func(int) int { return 5000 },
+		"mixed":         func(i int) int { return []int{10, 2500, 400, 20_000, 60, 600, 1300}[i%7] },
+	} {
+		clock := int64(0)
+		st := newStory(100, 4096, true)
+		for i := range 60 {
+			clock += 10
+			at := clock
+			st.add(shape{n: 1 + i%3, value: func(int) []byte { return make([]byte, size(i)) }, time: func(int) int64 { return at }})
+		}
+		mem, seal := st.sealed(t)
+		reads := 0
+		s := OpenSealed(vfs.NewFaulty(mem, func(op vfs.Op) vfs.Fault {
+			if op.Kind == vfs.OpRead && strings.HasSuffix(op.Name, LogSuffix) {
+				reads++
+			}
+			return vfs.Fault{}
+		}), NewFiles(4), dir, seal, st.opt)
+		defer s.Close()
+		once := func(what string, of int64) {
+			t.Helper()
+			most := 1
+			if name == "mixed" {
+				most = 3 // where batches differ, the entry behind is not always the place
+			}
+			if reads > most {
+				t.Errorf("%s: %s %d takes %d reads", name, what, of, reads)
+			}
+			reads = 0
+		}
+		for off := st.base + 1; off < st.next(); off++ {
+			chunk, err := s.Read(nil, 1, off, st.next(), -1)
+			b, perr := record.Parse(chunk.Data)
+			if err != nil || perr != nil || b.BaseOffset > off || b.LastOffset() < off {
+				t.Fatalf("%s: offset %d: [%d, %d), %v, %v", name, off, b.BaseOffset, b.NextOffset(), err, perr)
+			}
+			once("offset", int64(off))
+		}
+		for i, b := range st.batches {
+			off, found, err := s.findTime(b.MaxTimestamp-3, 0, st.next(), 1<<20)
+			if !found || err != nil || off != b.BaseOffset {
+				t.Fatalf("%s: time of batch %d: offset %d, %v, %v; want %d", name, i, off, found, err, b.BaseOffset)
+			}
+			once("time", b.MaxTimestamp)
+		}
+	}
+}

@@ -59,7 +59,7 @@ func TestRemoveWhileReading(t *testing.T) {
 		if _, err := s.Read(nil, 1, from, st.next(), -1); !IsRemoved(err) {
 			t.Errorf("a read afterwards: %v", err)
 		}
-		if _, _, err := s.FindTime(0, 0, math.MaxInt64, 1<<20); !IsRemoved(err) {
+		if _, _, err := s.findTime(0, 0, math.MaxInt64, 1<<20); !IsRemoved(err) {
 			t.Errorf("a lookup afterwards: %v", err)
 		}
 		if left := mem.Files(); len(left) != 0 {

@@ -335,3 +335,16 @@ func (st *story) verify(t testing.TB, fsys vfs.FS, seal Seal) {
 }
 
 func logName(base record.Offset) string { return dir + "/" + FileName(base) + LogSuffix }
+
+// findTime is FindTime for who wants the offset alone; it holds the batch against it.
+func (s *Segment) findTime(ts int64, from, end record.Offset, maxInflated int) (record.Offset, bool, error) {
+	f, err := s.FindTime(ts, from, end, maxInflated)
+	if err != nil || len(f.Data) == 0 {
+		return 0, false, err
+	}
+	b, err := record.Parse(f.Data)
+	if err == nil && (b.Size() != len(f.Data) || b.BaseOffset > f.Offset || b.LastOffset() < f.Offset || b.NextOffset() != f.Next) {
+		err = fmt.Errorf("offset %d comes with the batch [%d, %d), and Next is %d", f.Offset, b.BaseOffset, b.NextOffset(), f.Next)
+	}
+	return f.Offset, true, err
+}

@@ -44,7 +44,8 @@ type Scanner struct {
 	at   record.Pos
 	data []byte // what is left of buf, from pos on
 
-	window int64 // how much to read next time
+	ask    int64 // how much to read first; 0: a window
+	window int64 // how much was read last time
 
 	batch record.Batch
 	err   error
@@ -88,6 +89,9 @@ func (s *Scanner) fill() bool {
 	left := int64(s.end - s.pos)
 	s.window = min(max(2*s.window, firstWindow), scanWindow)
 	want := min(left, s.window)
+	if s.ask > 0 {
+		want, s.ask = min(left, s.ask), 0
+	}
 	size, err := record.PeekSize(s.data)
 	switch {
 	case err == nil && size > left:

@@ -21,6 +21,7 @@ type Walk struct {
 	File  io.ReaderAt
 	From  record.Pos
 	End   record.Pos
+	ask   int64 // how much to read first; 0: nobody knows
 	Chain Chain
 	Next  record.Offset // one past the last offset the file should hold
 
@@ -40,6 +41,7 @@ type Walk struct {
 func (w *Walk) Run() error {
 	for from := w.From; from < w.End; {
 		sc := NewScanner(w.File, from, w.End)
+		sc.ask, w.ask = w.ask, 0
 		why := ""
 		for why == "" && sc.Next() {
 			if why = w.Chain.acceptAt(sc.Batch(), sc.At(), w.File, w.End); why == "" && !w.Batch(sc.Batch(), sc.At()) {
