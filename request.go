@@ -107,11 +107,8 @@ func (p *Partition) prepare(r *request, recs []Record, how publishing) error {
 	return nil
 }
 
-// mostSize is what a record takes before compression at most, wherever it stands
-// in whichever batch.
-func mostSize(rec *Record) int64 {
-	return record.RecordSize(math.MaxInt32, math.MinInt64, rec.Key, rec.Value, rec.Headers)
-}
+// mostSize is what a record takes before compression at most.
+func mostSize(rec *Record) int64 { return record.SizeBound(rec.Key, rec.Value, rec.Headers) }
 
 // checkSize refuses records of which is known, before they are encoded, that their
 // batch cannot be stored, or cannot be read: readers hold it in memory, inflated,

@@ -139,7 +139,6 @@ func (l *Log) drain(rounds int) {
 			l.env.Runner.Drain(l)
 		}
 	}()
-	var spare []*Append
 	for range rounds {
 		l.queueMu.Lock()
 		batch := l.queue
@@ -150,10 +149,9 @@ func (l *Log) drain(rounds int) {
 			empty = true
 			return
 		}
-		l.queue = spare
+		l.queue, l.spare = l.spare[:0], batch
 		l.queueMu.Unlock()
 		l.write(batch)
 		clear(batch)
-		spare = batch[:0]
 	}
 }

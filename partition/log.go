@@ -55,6 +55,7 @@ type Env struct {
 //	name, dir, env, epoch, taken, recovered   (immutable)   Open
 //	config             atomic         Configure
 //	queue, draining    queueMu        enqueue, drain
+//	spare              whoever drains   drain
 //	active, noted…, names, unfinished   appendMu   append, roll
 //	tree               listMu         roll, trim, retention
 //	view               atomic         a copy of tree, after each change (under listMu)
@@ -84,6 +85,7 @@ type Log struct {
 
 	queueMu  sync.Mutex
 	queue    []*Append
+	spare    []*Append // room for the next queue
 	draining bool
 	idle     sync.Cond // signalled when draining ends
 

@@ -82,7 +82,7 @@ func (b *Builder) Reset(dst []byte, base Offset, o BatchOptions) {
 // base, so any int64 comes back as it was.
 //
 // A batch takes up to 2 GiB: whoever could reach that asks Size and
-// RecordSize first.
+// RecordSize, or SizeBound, first.
 func (b *Builder) Add(timestamp int64, key, value []byte, headers []Header) {
 	if b.count == 0 {
 		b.baseTimestamp, b.maxTimestamp = timestamp, timestamp

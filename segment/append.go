@@ -27,14 +27,12 @@ type Entry struct {
 	AppendTime int64
 }
 
-// head writes the header bytes that the checksum of the batch leaves out.
-func (e *Entry) head() [uncovered]byte {
-	var b [uncovered]byte
+// head writes into b the header bytes that the checksum of the batch leaves out.
+func (e *Entry) head(b *[uncovered]byte) {
 	binary.BigEndian.PutUint64(b[0:], uint64(e.Base))
 	binary.BigEndian.PutUint32(b[8:], uint32(e.Size-record.LogOverhead))
 	binary.BigEndian.PutUint32(b[12:], uint32(e.Epoch))
 	b[16] = 2
-	return b
 }
 
 // entryOf is the entry of a batch as it stands in a file.
@@ -165,8 +163,8 @@ func (s *Segment) note(e *Entry) {
 	if e.AppendTime > s.LastAppend() {
 		s.lastAppend.Store(e.AppendTime)
 	}
-	head := e.head()
-	s.headerSum.Store(crc32.Update(s.headerSum.Load(), castagnoli, head[:]))
+	e.head(&s.head)
+	s.headerSum.Store(crc32.Update(s.headerSum.Load(), castagnoli, s.head[:]))
 	if s.Size() > 0 && e.Epoch < s.LastEpoch() {
 		s.dropTurn(e.Epoch)
 	}
@@ -180,14 +178,14 @@ func (s *Segment) note(e *Entry) {
 // noteTurn notes where a leader epoch begins. It comes before the epoch itself,
 // so that a reader who sees the epoch sees where it begins.
 func (s *Segment) noteTurn(e *Entry) {
-	var turns []EpochStart
+	var old []EpochStart
 	if p := s.turns.Load(); p != nil {
-		turns = *p
+		old = *p
 	}
-	if e.Epoch == s.LastEpoch() && s.before.Size+record.Pos(len(turns)) > 0 {
+	if e.Epoch == s.LastEpoch() && s.before.Size+record.Pos(len(old)) > 0 {
 		return
 	}
-	turns = append(slices.Clip(turns), EpochStart{e.Epoch, e.Base})
+	turns := append(slices.Clip(old), EpochStart{e.Epoch, e.Base})
 	s.turns.Store(&turns)
 }
 

@@ -13,6 +13,9 @@ type vecWriter interface {
 
 // writeVecAt writes all buffers, or returns an error and how many bytes it wrote.
 func writeVecAt(w vecWriter, bufs [][]byte, off int64) (n int, err error) {
+	if len(bufs) == 1 {
+		return w.WriteAt(bufs[0], off)
+	}
 	for len(bufs) > 0 {
 		batch := bufs[:min(len(bufs), vecMax)]
 		bufs = bufs[len(batch):]
