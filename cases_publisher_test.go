@@ -138,6 +138,28 @@ func TestAsyncIsBoundedInBytes(t *testing.T) {
 	}
 }
 
+// What was handed over is the caller's again at once, whether it shares a batch or not.
+func TestAsyncCopiesTheRecord(t *testing.T) {
+	r := newRig(t)
+	for _, codec := range []string{"none", "zstd"} {
+		p := r.part(r.topic("t-"+codec, 1, "retention.ms=-1").Name(), 0)
+		pub := p.Topic().Publisher(varve.PublisherOptions{Codec: codec})
+		scratch := make([]byte, 100_000)
+		for i, size := range []int{10, 3000, 5000, 10, 20_000, 70_000, 100_000, 10} {
+			value := scratch[:copy(scratch, noise(i, size))]
+			rec := varve.Record{Key: value[:5], Value: value, Headers: []varve.Header{{Key: "h", Value: value[2:4]}}}
+			want := varve.Record{Key: noise(i, size)[:5], Value: noise(i, size), Headers: []varve.Header{{Key: "h", Value: noise(i, size)[2:4]}}}
+			if err := pub.PublishAsync(context.Background(), rec, func(pl varve.Place, err error) { r.note(p, pl.Offset, want) }); err != nil {
+				t.Fatal(err)
+			}
+			clear(scratch)
+		}
+		if err := pub.Flush(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A context that has ended before PublishAsync takes nothing: nothing is stored,
 // nobody is told, and there is nothing that a Flush would wait for.
 func TestAsyncWithAContextThatHasEnded(t *testing.T) {

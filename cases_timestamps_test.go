@@ -189,7 +189,7 @@ func TestReplayOfOldRecordsRollsOnce(t *testing.T) {
 // written together.
 func TestRollByAgeInsideAWrite(t *testing.T) {
 	r := newRig(t, background)
-	p := r.one("segment.ms=1000", "retention.ms=-1", "max.message.bytes=120")
+	p := r.one("segment.ms=1000", "retention.ms=-1", "max.message.bytes=100") // one record a batch
 	pub := p.Topic().Publisher(varve.PublisherOptions{})
 	const n = 50
 	offs := make([]varve.Offset, n)

@@ -205,6 +205,11 @@ func listConfig(set map[string]string) []ConfigEntry {
 	return out
 }
 
+// boundsTime says whether checkTime may refuse anything.
+func (c *topicConfig) boundsTime() bool {
+	return !c.log.AppendTime && (c.beforeMax < math.MaxInt64 || c.afterMax < math.MaxInt64)
+}
+
 // checkTime says why a record may not carry a timestamp, or "".
 func (c *topicConfig) checkTime(ts, now int64) string {
 	if c.log.AppendTime || ts == record.NoTimestamp {

@@ -52,6 +52,7 @@ type Engine struct {
 	lock  io.Closer
 
 	requests requestPool
+	waiters  waiterPool
 	groups   *coordinator
 
 	catalogMu sync.Mutex

@@ -41,7 +41,11 @@ func (p *Partition) Err() error {
 // *MaybeStoredError, when that is not known: the context ended while the records
 // were on their way, or the disk failed.
 func (p *Partition) Publish(ctx context.Context, recs ...Record) (Offset, error) {
-	return p.publish(ctx, p.topic.engine.requests.get(), recs, publishing{expect: -1})
+	how := publishing{expect: -1}
+	if len(recs) == 1 {
+		return p.publishOne(ctx, &recs[0], how)
+	}
+	return p.publish(ctx, p.topic.engine.requests.get(), recs, how)
 }
 
 // PublishIf is Publish, on condition that the first record gets the offset next:

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
+	"github.com/varvelog/varve/partition"
 	"github.com/varvelog/varve/record"
 )
 
@@ -21,10 +21,7 @@ type Record = record.Record
 type Header = record.Header
 
 // Place is where a record stands.
-type Place struct {
-	Partition int32
-	Offset    Offset
-}
+type Place = partition.Place
 
 // PublisherOptions are how a publisher works. The zero value follows the topic.
 type PublisherOptions struct {
@@ -41,8 +38,8 @@ type PublisherOptions struct {
 	// when the caller is told, never what readers see.
 	Ack Durability
 	// MaxInFlight bounds the bytes that PublishAsync has taken and not acknowledged:
-	// keys, values, headers, and about what a record costs in memory beside them.
-	// 0: 32 MiB.
+	// keys, values, headers, and 512 bytes a record, more than it costs in memory beside
+	// them. 0: 32 MiB.
 	MaxInFlight int
 }
 
@@ -56,20 +53,15 @@ const (
 //	field       guarded by    written by
 //	topic, opt, codec, err   (immutable)   newPublisher
 //	sticky      atomic        publishes without a key
-//	inFlight, failed, free    mu    PublishAsync and its acknowledgements
+//	inFlight    its own       PublishAsync and its acknowledgements
 type Publisher struct {
 	topic *Topic
 	opt   PublisherOptions
 	codec record.Codec
 	err   error // of the options
 
-	sticky sticky
-
-	mu       sync.Mutex
-	inFlight int           // bytes
-	pending  int           // records
-	failed   error         // the first since the last Flush
-	free     chan struct{} // closed, and nil again, when something was acknowledged
+	sticky   sticky
+	inFlight inFlight
 }
 
 func newPublisher(t *Topic, o PublisherOptions) *Publisher {
@@ -77,8 +69,8 @@ func newPublisher(t *Topic, o PublisherOptions) *Publisher {
 	if o.Partitioner == nil {
 		p.opt.Partitioner = Murmur2
 	}
-	if o.MaxInFlight <= 0 {
-		p.opt.MaxInFlight = defaultMaxInFlight
+	if p.inFlight.limit = int64(o.MaxInFlight); o.MaxInFlight <= 0 {
+		p.inFlight.limit = defaultMaxInFlight
 	}
 	if o.Codec != "" {
 		p.codec, p.err = record.ParseCodec(o.Codec)
@@ -110,6 +102,11 @@ func (p *Publisher) choose(rec *Record) (*Partition, error) {
 	return list[i], nil
 }
 
+// how is how this publisher publishes.
+func (p *Publisher) how() publishing {
+	return publishing{codec: p.codec, ack: p.opt.Ack, expect: -1}
+}
+
 // weight is the bytes of a record's content.
 func weight(rec *Record) int {
 	n := len(rec.Key) + len(rec.Value)
@@ -126,10 +123,8 @@ func (p *Publisher) Publish(ctx context.Context, rec Record) (Place, error) {
 	if err != nil {
 		return Place{Offset: -1}, err
 	}
-	r := p.topic.engine.requests.get()
-	r.one[0] = rec
-	off, err := part.publish(ctx, r, r.one[:], publishing{codec: p.codec, ack: p.opt.Ack, expect: -1})
-	return Place{part.index, off}, err
+	off, err := part.publishOne(ctx, &rec, p.how())
+	return Place{Partition: part.index, Offset: off}, err
 }
 
 // PublishAll appends records, each to its partition. What goes to one partition
@@ -152,7 +147,7 @@ func (p *Publisher) PublishAll(ctx context.Context, recs []Record) ([]Place, err
 			order = append(order, part)
 		}
 		groups[part] = append(groups[part], i)
-		places[i] = Place{part.index, -1}
+		places[i] = Place{Partition: part.index, Offset: -1}
 	}
 	sent := make([]*request, len(order))
 	errs := make([]error, len(order))
@@ -161,7 +156,7 @@ func (p *Publisher) PublishAll(ctx context.Context, recs []Record) ([]Place, err
 		for _, i := range groups[part] {
 			batch = append(batch, recs[i])
 		}
-		sent[g], errs[g] = part.send(ctx, p.topic.engine.requests.get(), batch, publishing{codec: p.codec, ack: p.opt.Ack, expect: -1})
+		sent[g], errs[g] = part.send(ctx, p.topic.engine.requests.get(), batch, p.how())
 	}
 	for g, part := range order {
 		if errs[g] != nil {
@@ -181,96 +176,27 @@ func (p *Publisher) PublishAll(ctx context.Context, recs []Record) ([]Place, err
 // PublishAsync appends one record without waiting for it. Records that follow
 // each other closely share a batch and a sync, and keep their order in their
 // partition. It blocks only while MaxInFlight is reached; its error then is that
-// of the context, and nothing was taken.
+// of the context, and nothing was taken. The record is copied: its bytes are the
+// caller's again when it returns.
 //
 // done, unless nil, is called once, from a goroutine of the engine or from this
 // one before it returns; it must not block. It may be the goroutine of another
 // publish: where done panics, that is whose panic it is, and should it recover,
-// everybody else is served as before. The record's bytes must not change until then. What cannot be published, a record that is too large for instance,
-// is told to done and to Flush alike.
+// everybody else is served as before. What cannot be published, a record that is
+// too large for instance, is told to done and to Flush alike.
 func (p *Publisher) PublishAsync(ctx context.Context, rec Record, done func(Place, error)) error {
 	part, err := p.choose(&rec)
 	if err != nil {
 		return err
 	}
-	bytes := weight(&rec) + inFlightCost
-	if err := p.reserve(ctx, bytes); err != nil {
+	bytes := int64(weight(&rec)) + inFlightCost
+	if err := p.inFlight.reserve(ctx, bytes); err != nil {
 		return err
 	}
-	r := p.topic.engine.requests.get()
-	r.one[0] = rec
-	r.told = func(off Offset, err error) {
-		defer p.release(bytes, err) // also when done panics
-		if done != nil {
-			done(Place{part.index, off}, err)
-		}
-	}
-	part.sendAsync(r, publishing{codec: p.codec, ack: p.opt.Ack, expect: -1})
+	part.sendAsync(&rec, p.how(), &partition.Single{Partition: part.index, Done: done, Account: &p.inFlight, Weight: bytes})
 	return nil
-}
-
-// reserve waits until bytes more may be in flight. A record larger than the bound
-// may go alone.
-func (p *Publisher) reserve(ctx context.Context, bytes int) error {
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		p.mu.Lock()
-		if p.pending == 0 || p.inFlight+bytes <= p.opt.MaxInFlight {
-			p.inFlight += bytes
-			p.pending++
-			p.mu.Unlock()
-			return nil
-		}
-		free := p.waitLocked()
-		p.mu.Unlock()
-		select {
-		case <-free:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-func (p *Publisher) waitLocked() chan struct{} {
-	if p.free == nil {
-		p.free = make(chan struct{})
-	}
-	return p.free
-}
-
-func (p *Publisher) release(bytes int, err error) {
-	p.mu.Lock()
-	p.inFlight -= bytes
-	p.pending--
-	if p.failed == nil {
-		p.failed = err
-	}
-	if p.free != nil {
-		close(p.free)
-		p.free = nil
-	}
-	p.mu.Unlock()
 }
 
 // Flush waits until everything that PublishAsync has taken is acknowledged or has
 // failed, and returns the first failure since the last Flush.
-func (p *Publisher) Flush(ctx context.Context) error {
-	for {
-		p.mu.Lock()
-		if p.pending == 0 {
-			err := p.failed
-			p.failed = nil
-			p.mu.Unlock()
-			return err
-		}
-		free := p.waitLocked()
-		p.mu.Unlock()
-		select {
-		case <-free:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
+func (p *Publisher) Flush(ctx context.Context) error { return p.inFlight.flush(ctx) }

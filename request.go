@@ -224,19 +224,3 @@ func (p *Partition) await(ctx context.Context, r *request) (Offset, error) {
 	r.free()
 	return off, err
 }
-
-// sendAsync hands the one record of a request to the log, which tells r.told. What
-// cannot be handed over is told here, also when the Clock panics.
-func (p *Partition) sendAsync(r *request, how publishing) {
-	err := partition.ErrPanicked
-	defer func() {
-		if err != nil {
-			told := r.told
-			r.free()
-			told(-1, err)
-		}
-	}()
-	if err = p.prepare(r, r.one[:], how); err == nil {
-		p.log.Enqueue(&r.Append)
-	}
-}

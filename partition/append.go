@@ -40,6 +40,7 @@ type Append struct {
 	Time int64
 	Err  error
 
+	pack    *pack // of which it is the place in the queue; then most of the above is not used
 	count   int32 // offsets it takes
 	settled bool  // the appender knows what becomes of it
 	state   atomic.Int32
@@ -51,6 +52,7 @@ const (
 	stateEncoding
 	stateEncoded
 	stateCancelled
+	stateChanging // a record of a pack is being taken back
 )
 
 // Cancel takes the request back if the appender has not begun with it: true
@@ -67,12 +69,27 @@ func (a *Append) Cancel() bool {
 	return a.state.Load() == stateCancelled
 }
 
-func (a *Append) finish(err error) {
-	a.Err = err
+// begin changes the state of a request that is queued; false when it is not.
+func (a *Append) begin(state int32) bool {
+	for !a.state.CompareAndSwap(stateQueued, state) {
+		if a.state.Load() != stateChanging {
+			return false
+		}
+		runtime.Gosched()
+	}
+	return true
+}
+
+// tell calls Done.
+func (a *Append) tell() {
+	if a.pack != nil {
+		a.pack.tell()
+		return
+	}
 	a.Done(a)
 }
 
-// tell calls Done of each. One that panics, which is for whoever called tell, keeps no
+// tell tells each. One that panics, which is for whoever called tell, keeps no
 // other from being told.
 func tell(list []*Append) {
 	i := 0
@@ -82,7 +99,7 @@ func tell(list []*Append) {
 		}
 	}()
 	for ; i < len(list); i++ {
-		list[i].Done(list[i])
+		list[i].tell()
 	}
 }
 
@@ -114,7 +131,8 @@ func (l *Log) enqueue(a *Append) bool {
 	l.queueMu.Lock()
 	if l.closed.Load() {
 		l.queueMu.Unlock()
-		a.finish(ErrClosed)
+		a.Err = ErrClosed
+		a.tell()
 		return false
 	}
 	defer l.queueMu.Unlock()
@@ -140,8 +158,11 @@ func (l *Log) drain(rounds int) {
 		}
 	}()
 	for range rounds {
+		if l.crowd { // they are awake now and mostly come again: let them, and write for all at once
+			runtime.Gosched()
+		}
 		l.queueMu.Lock()
-		batch := l.queue
+		batch := l.nextLocked()
 		if len(batch) == 0 {
 			l.draining = false
 			l.idle.Broadcast()
@@ -149,9 +170,26 @@ func (l *Log) drain(rounds int) {
 			empty = true
 			return
 		}
-		l.queue, l.spare = l.spare[:0], batch
 		l.queueMu.Unlock()
 		l.write(batch)
 		clear(batch)
 	}
+}
+
+// writeBytes is about how much of the queue goes out with one write: enough to make the
+// call cheap, and little enough that publishers bring more while it goes on.
+const writeBytes = 256 << 10
+
+// nextLocked takes from the queue what is written next. A pack that is taken is closed.
+func (l *Log) nextLocked() []*Append {
+	n, bytes := 0, 0
+	for n < len(l.queue) && bytes < writeBytes {
+		bytes += l.queue[n].weight()
+		n++
+	}
+	l.inHand = append(l.inHand[:0], l.queue[:n]...)
+	rest := copy(l.queue, l.queue[n:])
+	clear(l.queue[rest:])
+	l.queue = l.queue[:rest]
+	return l.inHand
 }

@@ -15,7 +15,7 @@ const mergeBytes = 32 << 10
 // turn out too large, and give its offsets back, takes nothing: so that whoever
 // comes next is told the true next offset.
 func (w *writer) endsBatch(a *Append) bool {
-	return len(w.open) > 0 && (a.Batch != nil || w.codec != a.Codec ||
+	return len(w.open) > 0 && (a.Batch != nil || a.pack != nil || w.codec != a.Codec ||
 		w.size+a.Size > min(mergeBytes, w.cfg.MaxBatchBytes))
 }
 

@@ -1,8 +1,9 @@
 // Package partition is one partition: an ordered run of segments of which only
 // the last takes appends, its offsets, and its only writer.
 //
-// Meet [Log] first, then [Append], one request to it, and [Journal], what it
-// needs of somebody else to make an append durable.
+// Meet [Log] first, then [Append], one request to it, [Single], a record that shares
+// a batch with those of others, and [Journal], what a log needs of somebody else to
+// make an append durable.
 //
 //	log start                      published end     log end
 //	    |                                |              |
@@ -27,7 +28,7 @@
 // Appends queue up; whoever finds nobody at work becomes the appender and writes
 // for all that wait, with one write. Readers take no lock: they load the
 // published end, then the segments, and return nothing at or above that end.
-// Locks are taken in the order syncMu, appendMu, listMu. Append.Done is called with
+// Locks are taken in the order syncMu, appendMu, listMu. Done is called with
 // none of them held. Only syncMu, trimMu and tidyMu are held across a sync: no append
 // and no read waits for one, but for the first append to a new segment of a topic of
 // level fsync.

@@ -54,8 +54,8 @@ type Env struct {
 //	field              guarded by     written by
 //	name, dir, env, epoch, taken, recovered   (immutable)   Open
 //	config             atomic         Configure
-//	queue, draining    queueMu        enqueue, drain
-//	spare              whoever drains   drain
+//	queue, draining    queueMu        enqueue, join, drain
+//	inHand, crowd      whoever drains   drain, its writer
 //	active, noted…, names, unfinished   appendMu   append, roll
 //	tree               listMu         roll, trim, retention
 //	view               atomic         a copy of tree, after each change (under listMu)
@@ -85,7 +85,8 @@ type Log struct {
 
 	queueMu  sync.Mutex
 	queue    []*Append
-	spare    []*Append // room for the next queue
+	inHand   []*Append // what is being written
+	crowd    bool      // several callers waited for what was written last
 	draining bool
 	idle     sync.Cond // signalled when draining ends
 

@@ -34,6 +34,7 @@ type writer struct {
 	done    []*Append // requests to be told once appendMu is free
 	waiting []ack     // requests to be told once they are durable
 	commit  bool      // bytes wait for the journal
+	callers int       // who wait for one of these requests
 }
 
 // part is a piece of a write: arena[start:end], then raw.
@@ -91,7 +92,7 @@ func (w *writer) giveUp(reqs []*Append) {
 	for _, a := range reqs {
 		switch {
 		case a.settled:
-		case a.state.CompareAndSwap(stateQueued, stateEncoded):
+		case a.begin(stateEncoded):
 			w.refuse(a, ErrPanicked)
 		case a.state.Load() != stateCancelled:
 			a.state.Store(stateEncoded) // its records are not looked at any more
@@ -105,20 +106,24 @@ func (w *writer) handOver() {
 	if w.commit {
 		w.l.env.Journal.Commit(w.l)
 	}
+	w.l.crowd = w.callers > 1
 	tell(w.done)
 }
 
 // take adds a request to what is to be written, unless it is cancelled. Whatever
 // has to go to the disk before it goes while it can still be cancelled.
 func (w *writer) take(a *Append) {
-	if w.endsBatch(a) && a.state.Load() == stateQueued {
+	if w.endsBatch(a) && a.state.Load() != stateCancelled {
 		w.closeBatch()
 	}
 	state := stateEncoding
 	if a.Batch != nil {
 		state = stateEncoded // its bytes are the request's own
 	}
-	if !a.state.CompareAndSwap(stateQueued, state) {
+	if !a.begin(state) {
+		if a.pack != nil {
+			a.pack.free()
+		}
 		return
 	}
 	err := w.add(a)
@@ -139,7 +144,7 @@ func (w *writer) release() {
 	}
 	clear(w.done)
 	clear(w.waiting)
-	w.l, w.cfg, w.seg, w.err, w.commit = nil, nil, nil, nil, false
+	w.l, w.cfg, w.seg, w.err, w.commit, w.callers = nil, nil, nil, nil, false, 0
 	w.arena, w.done, w.waiting = w.arena[:0], w.done[:0], w.waiting[:0]
 	writers.Put(w)
 }
@@ -161,7 +166,10 @@ func (w *writer) add(a *Append) error {
 	if w.cfg.AppendTime {
 		a.Time = w.now
 	}
-	if a.Batch != nil {
+	switch {
+	case a.pack != nil:
+		return w.addPack(a)
+	case a.Batch != nil:
 		return w.addBatch(a)
 	}
 	return w.addRecords(a)
@@ -241,7 +249,10 @@ func (w *writer) gather() {
 			start = p.start
 		}
 		if len(p.raw) > 0 {
-			w.bufs = append(w.bufs, w.arena[start:p.end], p.raw)
+			if start < p.end {
+				w.bufs = append(w.bufs, w.arena[start:p.end])
+			}
+			w.bufs = append(w.bufs, p.raw)
 			start = -1
 		}
 	}
@@ -272,6 +283,7 @@ func (w *writer) appended(end record.Offset) {
 			at = level
 		}
 		a.settled = true
+		w.callers += a.callers()
 		if at != Fsync {
 			w.done = append(w.done, a)
 			continue
