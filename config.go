@@ -210,6 +210,19 @@ func (c *topicConfig) boundsTime() bool {
 	return !c.log.AppendTime && (c.beforeMax < math.MaxInt64 || c.afterMax < math.MaxInt64)
 }
 
+// checkTimes says which record may not carry its timestamp, and why, or "".
+func (c *topicConfig) checkTimes(recs []Record, now int64) (i int, why string) {
+	if !c.boundsTime() {
+		return 0, ""
+	}
+	for i := range recs {
+		if why := c.checkTime(timestamp(&recs[i], now), now); why != "" {
+			return i, why
+		}
+	}
+	return 0, ""
+}
+
 // checkTime says why a record may not carry a timestamp, or "".
 func (c *topicConfig) checkTime(ts, now int64) string {
 	if c.log.AppendTime || ts == record.NoTimestamp {

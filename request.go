@@ -88,11 +88,11 @@ func (p *Partition) prepare(r *request, recs []Record, how publishing) error {
 		codec = how.codec
 	}
 	now := p.log.Now()
+	if i, why := cfg.checkTimes(recs, now); why != "" {
+		return &RecordError{Index: i, Reason: why}
+	}
 	most := int64(0)
 	for i := range recs {
-		if why := cfg.checkTime(timestamp(&recs[i], now), now); why != "" {
-			return &RecordError{Index: i, Reason: why}
-		}
 		most += mostSize(&recs[i])
 	}
 	r.Ack, r.Expect = how.ack, how.expect
