@@ -722,3 +722,28 @@ func TestGroupsHaveNoGoroutines(t *testing.T) {
 		t.Errorf("%d goroutines, %d before a thousand members joined", n, before)
 	}
 }
+
+// Whoever gets a partition begins behind every commit of its last owner, also one that
+// was under way when the owner left.
+func TestNewOwnerWaitsForCommits(t *testing.T) {
+	held := newValve(syncsRecords)
+	r := newRig(t, func(r *rig) { r.rule = held.rule })
+	r.fill(r.one(), 10)
+	r.commit("other", "t", 0, 0) // the topic of commits is there
+	a := r.join("g", varve.JoinOptions{}, "t")
+	r.drain(a)
+	held.shut.Store(true)
+	var under sync.WaitGroup
+	under.Go(func() { r.commitPolled(a) })
+	<-held.reached
+	r.leave(a)
+	under.Go(func() {
+		b := r.join("g", varve.JoinOptions{}, "t")
+		if at, err := b.Position("t", 0); at != 10 || err != nil {
+			t.Errorf("the new owner begins at %d, %v", at, err)
+		}
+	})
+	give()
+	close(held.gate)
+	under.Wait()
+}

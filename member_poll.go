@@ -61,9 +61,10 @@ func (m *Member) TryPoll(ctx context.Context) (p Polled, ok bool, err error) {
 func (m *Member) take() (Polled, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.turn %= max(len(m.claims), 1)
 	for range m.claims {
-		m.turn = (m.turn + 1) % len(m.claims)
-		c := m.claims[m.turn]
+		c := m.claims[m.turn%len(m.claims)]
+		m.turn++
 		if p, err := m.takeOf(c); len(p.Records) > 0 || err != nil {
 			return p, len(p.Records) > 0, err
 		}

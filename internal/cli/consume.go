@@ -21,6 +21,7 @@ type consumeFlags struct {
 	reverse    bool
 	format     string
 	separator  string
+	group      string
 }
 
 func (a *app) consumeCommand() *cobra.Command {
@@ -39,6 +40,10 @@ consume --follow too: until it ends nobody else can publish there, so it prints 
 is stored and then waits. A program that publishes and wants to follow does both in
 its own process, with the library.
 
+With --group it is read as that consumer group: from where the group has come to, or
+--from where it has no place yet; and what was printed becomes the group's place. So
+the next time there is only what is new.
+
 ` + placeHelp + `
 
 Formats: text is the value and a newline, after the key when there is a
@@ -50,7 +55,8 @@ Damage met on the way is named on standard error and passed over, and so is a
 partition that cannot be opened; the exit code is 1 then.`,
 		Example: `  varve consume orders --from -10
   varve consume orders --from 2026-01-02T15:00:00Z --to 2026-01-02T16:00:00Z
-  varve consume orders --from -100 --format json | jq .value`,
+  varve consume orders --from -100 --format json | jq .value
+  varve consume orders --group billing`,
 		Args:              exactArgs("a topic name"),
 		ValidArgsFunction: a.topicNames,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -61,7 +67,12 @@ partition that cannot be opened; the exit code is 1 then.`,
 			if err != nil {
 				return err
 			}
-			return a.withTopic(args[0], func(_ *varve.Engine, t *varve.Topic) error { return a.consume(c.Context(), t, o) })
+			return a.withTopic(args[0], func(e *varve.Engine, t *varve.Topic) error {
+				if c.Flags().Changed("group") {
+					return a.consumeAsGroup(c.Context(), e, t, o)
+				}
+				return a.consume(c.Context(), t, o)
+			})
 		},
 	}
 	flags := c.Flags()
@@ -73,6 +84,7 @@ partition that cannot be opened; the exit code is 1 then.`,
 	flags.BoolVar(&f.reverse, "reverse", false, "newest first, beginning in front of --from (default: the end)")
 	flags.StringVar(&f.format, "format", formatText, "text, json or raw")
 	flags.StringVar(&f.separator, "key-separator", "", "text: print the key and this before the value (\\t is a tab)")
+	flags.StringVarP(&f.group, "group", "g", "", "read on as consumer group `GROUP`, and commit what was printed")
 	c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{formatText, formatJSON, formatRaw}, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("from", cobra.FixedCompletions([]string{"earliest", "latest"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -102,6 +114,8 @@ func (f consumeFlags) check(counted bool) (o consumeOptions, err error) {
 		return o, usagef("--follow and --reverse do not go together")
 	case f.reverse && o.to != nil:
 		return o, usagef("--reverse and --to do not go together (use --count)")
+	case f.group != "" && (f.reverse || o.to != nil || len(f.partitions) > 0):
+		return o, usagef("--group does not go with --reverse, --to and --partition")
 	case counted && f.count < 1:
 		return o, usagef("--count %d: want at least 1", f.count)
 	case f.format != formatText && f.format != formatJSON && f.format != formatRaw:

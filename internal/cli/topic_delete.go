@@ -47,7 +47,11 @@ elsewhere it needs --yes.`,
 
 // confirmDelete returns nil only for a plain yes. A signal ends the question.
 func (a *app) confirmDelete(ctx context.Context, t *varve.Topic) error {
-	what := fmt.Sprintf("topic %q and its %s", t.Name(), count(t.Stats().Records, "record"))
+	return a.confirm(ctx, fmt.Sprintf("topic %q and its %s", t.Name(), count(t.Stats().Records, "record")))
+}
+
+// confirm asks whether something is to be deleted.
+func (a *app) confirm(ctx context.Context, what string) error {
 	if !isTerminal(a.in) {
 		return usagef("deleting %s needs --yes where nobody can be asked", what)
 	}

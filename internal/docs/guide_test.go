@@ -17,17 +17,19 @@ const guidePrelude = `package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/varvelog/varve"
 )
 
-var _ = fmt.Sprint
+var _, _, _ = fmt.Sprint, errors.Is, time.Hour
 
 func main() {}
 `
 
-const guideGiven = `(ctx context.Context, orders, clicks *varve.Topic, account *varve.Partition,
+const guideGiven = `(ctx context.Context, engine *varve.Engine, m *varve.Member, orders, clicks *varve.Topic, account *varve.Partition,
 	next varve.Offset, rec varve.Record, recs []varve.Record) error {`
 
 // The Go blocks of the guides compile, each as the body of a function to which the
