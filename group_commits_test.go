@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -397,4 +399,121 @@ func TestCommitsExpire(t *testing.T) {
 		pass(15 * time.Minute)
 		r.wantCommitted("young", "t", 0, -1)
 	})
+}
+
+// Damage to the commits is said; a group whose place may be among what is lost does not
+// silently begin at the end, and one that begins at the beginning may.
+func TestCommitsThatAreDamaged(t *testing.T) {
+	r := newRig(t)
+	r.fill(r.one(), 10)
+	for i, id := range []string{"first", "second", "third"} {
+		c := varve.Commit{Topic: "t", Offset: varve.Offset(i + 1), Metadata: "metadata of " + id}
+		if err := r.engine.CommitOffsets(context.Background(), id, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.close()
+	for _, f := range r.disk.Files() {
+		if strings.HasPrefix(f, "topics/__consumer_offsets/") && strings.HasSuffix(f, ".log") {
+			flipIn(t, r.disk, f, "metadata of second")
+		}
+	}
+	r.loud = true
+	r.open()
+	r.wantCommitted("first", "t", 0, 1)
+	r.wantCommitted("second", "t", 0, -1)
+	r.wantCommitted("third", "t", 0, 3)
+	if r.logged.first("commits of groups are damaged") == "" {
+		t.Error("the log has no line of it")
+	}
+	late := r.join("second", varve.JoinOptions{From: varve.Latest()}, "t")
+	var damage *varve.CorruptError
+	if _, _, err := late.TryPoll(context.Background()); !errors.Is(err, varve.ErrNoCommit) || !errors.As(err, &damage) {
+		t.Errorf("a group that may have had a place: %v", err)
+	}
+	r.leave(late)
+	r.wantCommitted("second", "t", 0, -1)
+	if got := r.drain(r.join("second", varve.JoinOptions{}, "t"))["t/0"]; len(got) != 10 {
+		t.Errorf("from the beginning it got %d records", len(got))
+	}
+}
+
+// A disk that fails what commits need is their error, and no place moves.
+func TestCommitThatFails(t *testing.T) {
+	full := false
+	r := newRig(t, func(r *rig) {
+		r.rule = func(op vfs.Op) vfs.Fault {
+			if full && op.Kind == vfs.OpWrite && strings.HasPrefix(op.Name, "topics/__consumer_offsets") {
+				return vfs.Fault{Err: syscall.ENOSPC}
+			}
+			return vfs.Fault{}
+		}
+	})
+	r.fill(r.one(), 10)
+	r.commit("g", "t", 0, 2)
+	m := r.join("g", varve.JoinOptions{}, "t")
+	r.drain(m)
+	full = true
+	for range 2 {
+		if err := m.Commit(context.Background()); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("commit on a full disk: %v", err)
+		}
+	}
+	if err := r.engine.DeleteTopic("t"); err != nil {
+		t.Errorf("a topic is deleted all the same: %v", err)
+	}
+	full = false
+	r.forget("t")
+	r.fill(r.one(), 3)
+	if got := r.drain(m)["t/0"]; len(got) != 3 {
+		t.Errorf("of the new topic it got %v", got)
+	}
+	r.commitPolled(m)
+	r.kill()
+	r.wantCommitted("g", "t", 0, 3)
+}
+
+// A context that ends while a commit is under way leaves open what became of it.
+func TestCommitGivenUp(t *testing.T) {
+	held := newValve(syncsRecords)
+	r := newRig(t, func(r *rig) { r.rule = held.rule })
+	r.fill(r.one(), 10)
+	r.commit("g", "t", 0, 2)
+	m := r.join("g", varve.JoinOptions{}, "t")
+	r.drain(m)
+	ctx, cancel := context.WithCancel(context.Background())
+	held.shut.Store(true)
+	done := make(chan error)
+	go func() { done <- m.Commit(ctx) }()
+	<-held.reached
+	cancel()
+	var maybe *varve.MaybeStoredError
+	if err := <-done; !errors.As(err, &maybe) || !errors.Is(err, context.Canceled) {
+		t.Errorf("commit: %v", err)
+	}
+	if err := m.Commit(ctx); !errors.Is(err, context.Canceled) || errors.As(err, &maybe) {
+		t.Errorf("commit with a context that has ended: %v", err)
+	}
+	close(held.gate)
+	r.commitPolled(m) // it is not known, so it is done again
+	r.wantCommitted("g", "t", 0, 10)
+}
+
+// Acknowledgements may come in another order than the records stand in the log: the
+// last record counts. A start reads them in the order of the log.
+func TestManyCommitsAtOnce(t *testing.T) {
+	r := newRig(t)
+	r.fill(r.one(), 1000)
+	var all sync.WaitGroup
+	for w := range 8 {
+		all.Go(func() {
+			for i := range 50 {
+				r.commit("g", "t", 0, varve.Offset(w*100+i))
+			}
+		})
+	}
+	all.Wait()
+	last := r.committed("g", "t", 0)
+	r.kill()
+	r.wantCommitted("g", "t", 0, last)
 }

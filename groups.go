@@ -1,9 +1,12 @@
 package varve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/varvelog/varve/group"
@@ -97,8 +100,8 @@ func checkPlace(p *Partition, c *Commit) error {
 	return o.Set(group.Partition{Number: c.Partition}, group.Commit{Metadata: c.Metadata})
 }
 
-// Commits lists the places of a group, by topic id and partition; those in topics that
-// were deleted are not among them. ErrNoGroup where there is no such group.
+// Commits lists the places of a group, by topic and partition; those in topics that were
+// deleted are not among them. ErrNoGroup where there is no such group.
 func (e *Engine) Commits(groupID string) ([]Commit, error) {
 	g, err := e.groups.existing(groupID)
 	if err != nil {
@@ -111,6 +114,9 @@ func (e *Engine) Commits(groupID string) ([]Commit, error) {
 			list = append(list, commitOf(&en))
 		}
 	}
+	slices.SortFunc(list, func(a, b Commit) int {
+		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
 	return list, nil
 }
 

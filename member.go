@@ -227,7 +227,7 @@ func (m *Member) depart(ctx context.Context, mayReturn bool) error {
 	}
 	defer m.unlock()
 	if err := m.ended(); err != nil {
-		return err
+		return m.lose(err)
 	}
 	if going := m.Owned(); len(going) > 0 && m.opt.OnRevoked != nil {
 		m.opt.OnRevoked(ctx, going)
