@@ -31,7 +31,10 @@ func TestTopicNames(t *testing.T) {
 		}
 		r.publish(r.part(name, 0), text("in %s", name))
 	}
-	before := r.disk.Files() // by name: the journal is at work meanwhile
+	names := func() []string { // without those of the journal, which is at work meanwhile
+		return slices.DeleteFunc(r.disk.Files(), func(name string) bool { return strings.HasPrefix(name, "wal/") })
+	}
+	before := names()
 	for _, name := range []string{
 		"", ".", "..", long + "n", strings.Repeat("n", 100_000), "a b", "a/b", "/a", "../a", "a\\b", "a\x00", "a\n", "ä", "\xff", "a:b", "a*", "~new-1",
 		"~deleted-1", "a,b", " a", "a ", "日本", "__consumer_offsets", "__transaction_state",
@@ -50,7 +53,7 @@ func TestTopicNames(t *testing.T) {
 			t.Errorf("%.40q: delete: %v", name, err)
 		}
 	}
-	if !slices.Equal(before, r.disk.Files()) {
+	if !slices.Equal(before, names()) {
 		t.Error("refused names have left something")
 	}
 }
