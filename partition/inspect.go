@@ -2,10 +2,8 @@ package partition
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"io/fs"
-	"maps"
 	"math"
 	"path"
 	"slices"
@@ -34,6 +32,10 @@ type Inspection struct {
 
 	Seals map[record.Offset]segment.Seal // those that check, by base offset
 	Bases []record.Offset                // of the log files, in order
+
+	// Leftovers are the base offsets of empty log files that a failed roll has left within
+	// another segment: Open removes them. They are none of Bases.
+	Leftovers []record.Offset
 
 	taken bool // the next start takes the files over, and believes no seal
 
@@ -75,7 +77,22 @@ func Inspect(fsys vfs.FS, dir string, cp *Checkpoint, left Left) (Inspection, er
 		c := comparison{fs: fsys, dir: dir, bases: in.Bases, st: &cp.Active, start: cp.Start, marked: left.Marked, id: body.ID, taken: body.Taken, sparse: cp.Sparse}
 		in.claim(&c, cp)
 	}
-	return in, in.seals(fsys, dir, &body)
+	if err := in.seals(fsys, dir, &body); err != nil {
+		return in, err
+	}
+	return in, in.leftovers(fsys, dir)
+}
+
+// leftovers takes what Open would remove out of the bases.
+func (in *Inspection) leftovers(fsys vfs.FS, dir string) (err error) {
+	out := outline{fs: fsys, dir: dir, seals: in.Seals, sparse: in.Sparse}
+	if in.Checkpoint != nil {
+		out.known = in.Checkpoint.Active
+	}
+	if in.Leftovers, err = out.leftovers(in.Bases); err == nil {
+		in.Bases = slices.DeleteFunc(in.Bases, func(base record.Offset) bool { return slices.Contains(in.Leftovers, base) })
+	}
+	return err
 }
 
 // claim is what Claim would make of the log. A segment that cannot be read is met again
@@ -179,9 +196,8 @@ func (in *Inspection) Missing() []segment.Seal {
 		start = in.Bases[0]
 	}
 	var missing []segment.Seal
-	sorted := slices.SortedFunc(maps.Values(in.Seals), func(a, b segment.Seal) int { return cmp.Compare(a.Base, b.Base) })
 	var reached record.Offset
-	for _, s := range sorted {
+	for _, s := range sortedSeals(in.Seals) {
 		i, there := slices.BinarySearch(in.Bases, s.Base)
 		switch covered := there || i < len(in.Bases) && in.Bases[i] < s.Next; {
 		case there:

@@ -94,6 +94,9 @@ func (o *opening) run() error {
 			"path", l.env.FS.Path(l.seals.name))
 	}
 	o.findEnds()
+	if err := o.dropLeftovers(); err != nil {
+		return err
+	}
 	if !o.clean {
 		if err := checkNames(l.env.FS, l.dir, o.bases, o.seals, &l.meta.body); err != nil {
 			return err

@@ -136,6 +136,11 @@ func (o *opening) drop(base record.Offset) error {
 			"path", o.l.env.FS.Path(o.logName(base)), "bytes", info.Size())
 	}
 	o.unnamed = true // it must not come back when its offsets are in another file
+	return o.remove(base)
+}
+
+// remove removes the files of a segment.
+func (o *opening) remove(base record.Offset) error {
 	name := o.l.dir + "/" + segment.FileName(base)
 	for _, suffix := range []string{segment.IndexSuffix, segment.TimeIndexSuffix, segment.LogSuffix} {
 		if err := o.l.env.FS.Remove(name + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {

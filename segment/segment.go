@@ -107,12 +107,23 @@ func newSegment(fsys vfs.FS, files *Files, dir string, base record.Offset, opt O
 
 // Create makes a new, empty active segment. Its name is durable once the
 // directory is synced. An empty file of that name, left by a roll that was cut
-// short, is taken over (KAFKA-6388); one with bytes in it is an error.
+// short, is taken over (KAFKA-6388); one with bytes in it is an error. No file is left
+// behind by a Create that fails, as far as the disk lets it.
 func Create(fsys vfs.FS, files *Files, dir string, base record.Offset, opt Options) (*Segment, error) {
 	s := newSegment(fsys, files, dir, base, opt)
-	h, err := files.openHandle(s, os.O_RDWR|os.O_CREATE)
-	if err != nil {
+	if err := s.create(); err != nil {
+		s.uncreate()
 		return nil, err
+	}
+	s.active.Store(index.Create(fsys, s.name(), base, opt.Index))
+	return s, nil
+}
+
+// create makes the file and keeps it open.
+func (s *Segment) create() error {
+	h, err := s.files.openHandle(s, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return err
 	}
 	defer h.unpin()
 	s.open.Store(h)
@@ -121,11 +132,19 @@ func Create(fsys vfs.FS, files *Files, dir string, base record.Offset, opt Optio
 		err = fmt.Errorf("create segment %s: there is one of %d bytes", s.Path(), size)
 	}
 	if err != nil {
-		files.drop(h)
-		return nil, err
+		s.files.drop(h)
 	}
-	s.active.Store(index.Create(fsys, s.name(), base, opt.Index))
-	return s, nil
+	return err
+}
+
+// uncreate removes the file that a create which failed may have made all the same: the log
+// goes on in another, up to offsets that the name of this one claims. Only if it is known
+// to be empty: what it holds is not ours to judge. Where that fails too, who opens the log
+// knows what it is.
+func (s *Segment) uncreate() {
+	if info, err := s.fs.Stat(s.LogName()); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+		s.fs.Remove(s.LogName())
+	}
 }
 
 // OpenSealed takes up a sealed segment from what is kept of it. It touches no

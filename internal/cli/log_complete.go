@@ -3,7 +3,9 @@ package cli
 import (
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/varvelog/varve/partition"
 	"github.com/varvelog/varve/record"
@@ -16,6 +18,9 @@ func (v *verify) partition(p *partitionFiles) error {
 	v.part = partitionReport{Type: "partition", Path: p.dir}
 	v.path, v.index, v.derived = "", nil, p.derived()
 	if err := v.inspect(p); err != nil {
+		return err
+	}
+	if err := v.leftovers(p); err != nil {
 		return err
 	}
 	walk := newLogWalk(v.ctx, !v.kept.Sparse, v, v.bar.add)
@@ -56,6 +61,33 @@ func (v *verify) inspect(p *partitionFiles) (err error) {
 		}
 	}
 	return nil
+}
+
+// leftovers passes over the empty files that a failed roll has left: they are no segments.
+func (v *verify) leftovers(p *partitionFiles) (err error) {
+	p.segments = slices.DeleteFunc(p.segments, func(s segmentFiles) bool {
+		if !v.isLeftover(p, &s) || err != nil {
+			return false
+		}
+		err = v.fault(*warning(s.path(segment.LogSuffix), "is empty, and within another segment: a failed roll has left it"))
+		return true
+	})
+	if n := len(p.segments); n > 0 && p.whole {
+		p.segments[n-1].last = true
+	}
+	return err
+}
+
+// isLeftover goes by the journal too, which may have what a file lacks.
+func (v *verify) isLeftover(p *partitionFiles, s *segmentFiles) bool {
+	if slices.Contains(v.kept.Leftovers, s.base) {
+		return true
+	}
+	if _, sealed := v.kept.Seals[s.base]; sealed || s.back != nil || s.base <= p.synced.base || s.base >= p.synced.next {
+		return false
+	}
+	info, err := os.Stat(s.path(segment.LogSuffix))
+	return err == nil && info.Size() == 0
 }
 
 // segments checks the segments in order, and those that are not there.
