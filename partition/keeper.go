@@ -87,7 +87,8 @@ func (k Keeper) write(fsys vfs.FS, name string, r *io.SectionReader) error {
 	if err = copyRange(f, 0, io.NewSectionReader(r, 0, r.Size())); err == nil {
 		err = f.Sync()
 	}
-	if err := errors.Join(err, f.Close()); err != nil {
+	f.Close() // of no consequence: the sync has said what there is to say
+	if err != nil {
 		fsys.Remove(name + tmpSuffix)
 		return err
 	}

@@ -240,7 +240,7 @@ func (q *Quarantine) writeSwap(s *swap) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, to.Close()) }()
+	defer to.Close() // its error is of no consequence behind that of the sync
 	if s.missing || s.found.Batches == 0 {
 		return to.Sync()
 	}

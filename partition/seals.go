@@ -170,7 +170,8 @@ func (f *sealFile) sync() error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(file.Sync(), file.Close(), f.fs.SyncDir(path.Dir(f.name)))
+	defer file.Close() // its error is of no consequence behind that of the sync
+	err = errors.Join(file.Sync(), f.fs.SyncDir(path.Dir(f.name)))
 	f.unsynced = f.unsynced && err != nil
 	return err
 }

@@ -3,7 +3,6 @@ package wal
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -46,7 +45,8 @@ func create(fsys vfs.FS, name string, head fileHead) (*file, error) {
 	if err == nil {
 		err = fsys.SyncDir(path.Dir(name))
 	}
-	if err = errors.Join(err, f.Close()); err == nil {
+	f.Close() // of no consequence: the sync has said what there is to say
+	if err == nil {
 		c.f = nil
 		err = c.open(fsys) // by its name, for messages
 	}
@@ -90,14 +90,16 @@ func (c *file) open(fsys vfs.FS) (err error) {
 
 // discard removes the file.
 func (c *file) discard(fsys vfs.FS) error {
-	return errors.Join(c.close(), fsys.Remove(c.name))
+	c.close()
+	return fsys.Remove(c.name)
 }
 
-func (c *file) close() error {
-	if c.f == nil {
-		return nil
+// close closes the file. Its error is of no consequence: every write is followed by a sync,
+// which says what there is to say.
+func (c *file) close() {
+	if c.f != nil {
+		c.f.Close()
 	}
-	return c.f.Close()
 }
 
 func fileName(dir string, serial uint64) string {

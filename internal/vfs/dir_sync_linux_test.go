@@ -112,3 +112,27 @@ func TestInterruptedCallsAreMadeAgain(t *testing.T) {
 		t.Errorf("%v after %d calls", err, calls)
 	}
 }
+
+// TestFailedCloseOfADirectory: what the sync of a directory said is what counts, and what
+// was listed is listed.
+func TestFailedCloseOfADirectory(t *testing.T) {
+	d := Dir(t.TempDir())
+	check(t, d.Mkdir("d"))
+	check(t, WriteSynced(d, "d/f", []byte("abc")))
+	names, syncs := closeDir, fsync
+	t.Cleanup(func() { closeDir, fsync = names, syncs })
+	closed := 0
+	closeDir = func(f *os.File) error {
+		closed++
+		return errors.Join(syscall.EIO, names(f))
+	}
+	check(t, d.SyncDir("d"))
+	entries, err := d.ReadDir("d")
+	if err != nil || len(entries) != 1 || closed != 2 {
+		t.Errorf("%d entries, %v, after %d closes", len(entries), err, closed)
+	}
+	fsync = func(*os.File) error { return syscall.ENOSPC }
+	if err := d.SyncDir("d"); !errors.Is(err, syscall.ENOSPC) || closed != 3 {
+		t.Errorf("a sync that fails: %v, after %d closes", err, closed)
+	}
+}

