@@ -24,6 +24,7 @@ type claim struct {
 	announced bool         // OnAssigned knows of it
 	going     bool         // it is to be let go of: nothing more is read
 	paused    bool
+	last      int   // records that the last poll of it had: the next may have as many
 	wrong     error // why nothing can be read of it, until somebody seeks
 	failed    error // to be told by a poll
 }

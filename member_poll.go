@@ -79,9 +79,10 @@ func (m *Member) takeOf(c *claim) (Polled, error) {
 		c.failed = nil
 		return p, err
 	}
-	if c.idle() || !m.alive(c) {
+	if c.idle() || !m.alive(c) || c.cursor.dry() && c.cursor.next >= c.cursor.p.End() {
 		return p, nil
 	}
+	p.Records = make([]Record, 0, c.last)
 	for bytes := 0; len(p.Records) < m.opt.MaxRecords && bytes < m.opt.MaxBytes; {
 		var rec Record
 		ok, err := c.cursor.record(&rec)
@@ -95,6 +96,7 @@ func (m *Member) takeOf(c *claim) (Polled, error) {
 		c.epoch = c.cursor.batch.LeaderEpoch
 		bytes += weight(&rec)
 	}
+	c.last = len(p.Records)
 	if err := c.failed; len(p.Records) == 0 && err != nil {
 		c.failed = nil
 		return p, err
