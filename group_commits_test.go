@@ -517,3 +517,28 @@ func TestManyCommitsAtOnce(t *testing.T) {
 	r.kill()
 	r.wantCommitted("g", "t", 0, last)
 }
+
+// What is left of a topic that is gone does not expire together with what is committed
+// in a topic that has taken its name: the key of both is the same.
+func TestExpiryTellsTopicsOfOneNameApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(r *rig) { r.opt.Groups.CommitRetention = time.Hour })
+		r.fill(r.one(), 5)
+		r.commit("g", "t", 0, 5)
+		r.close()
+		if err := r.disk.RemoveAll("topics/t"); err != nil { // nobody wrote tombstones
+			t.Fatal(err)
+		}
+		r.loud = true // a topic is missing
+		r.open()
+		r.forget("t")
+		r.topic("t", 1)
+		for range 2 {
+			r.commit("g", "t", 0, 0)
+			r.advance(40 * time.Minute)
+			time.Sleep(40 * time.Minute)
+		}
+		r.kill()
+		r.wantCommitted("g", "t", 0, 0)
+	})
+}
