@@ -92,7 +92,9 @@ func (t *logJournal) Commit(log *partition.Log) {
 	j.mu.Lock()
 	j.came.Add(1)
 	if !t.queued {
-		t.queued, t.log = true, log
+		if t.queued = true; t.log == nil {
+			t.log = log
+		}
 		j.queue = append(j.queue, t)
 	}
 	j.mu.Unlock()

@@ -59,6 +59,7 @@ type rig struct {
 	settled                 bool          // no change of level is under way
 	opened                  record.Offset // log end when it was opened
 	dead                    bool          // the power is off: every call to the disk fails
+	onCommit                func()        // as soon as a round is asked for
 }
 
 // book is what the log must, may and must not hold.
@@ -141,7 +142,12 @@ func (r *rig) tryOpen(cp *partition.Checkpoint, clean bool) error {
 // hand is the rig as journal and runner.
 type hand rig
 
-func (h *hand) Commit(*partition.Log)         { h.commits++ }
+func (h *hand) Commit(*partition.Log) {
+	h.commits++
+	if h.onCommit != nil {
+		h.onCommit()
+	}
+}
 func (h *hand) Drain(*partition.Log)          { h.drains++ }
 func (h *hand) Settle(l *partition.Log) error { return l.SyncRound() }
 func (h *hand) Tidy(*partition.Log)           { h.tidies++ }

@@ -126,9 +126,10 @@ func (r *Round) End(err error) {
 	raise(&l.durable, int64(r.Next))
 	l.publish(r.Next)
 	l.stats.syncRounds.Add(1)
+	next := r.Next // r is the next round's when this one has ended
 	l.endLocked()
 	l.durables.wake()
-	l.acks.reached(r.Next) // last: it calls others
+	l.acks.reached(next) // last: it calls others
 }
 
 // giveUpLocked ends a round that could not be done, or not begun, and tells who waits.

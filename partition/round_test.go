@@ -56,6 +56,29 @@ func TestAppendsBesideARoundAreTheNextOnes(t *testing.T) {
 	}
 }
 
+// A round that begins the moment another one ends has nobody acknowledged who waits for
+// itself.
+func TestRoundBegunAtTheEndOfAnother(t *testing.T) {
+	r := newRig(t, small(partition.Fsync), func(r *rig) { r.eager = false })
+	first := r.publish(1)
+	round := r.log.BeginRound()
+	second := r.publish(1)
+	if r.log.BeginRound() != nil {
+		t.Fatal("two rounds are under way")
+	}
+	var next *partition.Round
+	r.onCommit = func() { next = r.log.BeginRound() }
+	round.End(nil)
+	r.onCommit = nil
+	if next == nil || !first.told || second.told {
+		t.Fatalf("at the end of a round: the next one has begun: %v; told: %v, and of the next: %v", next != nil, first.told, second.told)
+	}
+	next.End(nil)
+	if !second.told {
+		t.Error("the end of its round does not tell")
+	}
+}
+
 // haveAll expects the ranges to follow on and to be all bytes of all files.
 func haveAll(t *testing.T, disk *vfs.Mem, ranges []partition.Range) {
 	t.Helper()
