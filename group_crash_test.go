@@ -20,19 +20,24 @@ type groupPlace struct {
 	maybe []varve.Offset // asked for since
 }
 
-// places are those of all groups, by "group topic/partition".
-type places map[string]*groupPlace
+// places are those of all groups, by "group topic/partition", while a story is played.
+type places struct {
+	all     map[string]*groupPlace
+	closely [2]int64 // calls between which the power goes off at each
+}
 
-func (p places) of(group, topic string, part int32) *groupPlace {
+func newPlaces() *places { return &places{all: map[string]*groupPlace{}} }
+
+func (p *places) of(group, topic string, part int32) *groupPlace {
 	name := fmt.Sprintf("%s %s/%d", group, topic, part)
-	if p[name] == nil {
-		p[name] = &groupPlace{acked: -1}
+	if p.all[name] == nil {
+		p.all[name] = &groupPlace{acked: -1}
 	}
-	return p[name]
+	return p.all[name]
 }
 
 // change is one change of places: it is asked for, and in force once it is acknowledged.
-func (p places) change(list []*groupPlace, to varve.Offset, try func() error) error {
+func (p *places) change(list []*groupPlace, to varve.Offset, try func() error) error {
 	for _, at := range list {
 		at.maybe = append(at.maybe, to)
 	}
@@ -46,11 +51,11 @@ func (p places) change(list []*groupPlace, to varve.Offset, try func() error) er
 }
 
 // those are the places of a group, or in a topic; "" stands for any.
-func (p places) those(group, topic string) (list []*groupPlace) {
-	for _, name := range slices.Sorted(maps.Keys(p)) {
+func (p *places) those(group, topic string) (list []*groupPlace) {
+	for _, name := range slices.Sorted(maps.Keys(p.all)) {
 		id, at, _ := strings.Cut(name, " ")
 		if (group == "" || id == group) && (topic == "" || strings.HasPrefix(at, topic+"/")) {
-			list = append(list, p[name])
+			list = append(list, p.all[name])
 		}
 	}
 	return list
@@ -58,12 +63,12 @@ func (p places) those(group, topic string) (list []*groupPlace) {
 
 // commitAll commits one offset in all partitions of a topic, with metadata that makes
 // the topic of commits grow.
-func (p places) commitAll(group, topic string, off varve.Offset, metadata int) act {
+func (p *places) commitAll(group, topic string, off varve.Offset, metadata int) act {
 	return func(w *world) {
 		var commits []varve.Commit
 		var list []*groupPlace
 		for i := range w.topics[topic].partitions {
-			commits = append(commits, varve.Commit{Topic: topic, Partition: int32(i), Offset: off, Metadata: strings.Repeat("m", metadata)})
+			commits = append(commits, varve.Commit{Topic: topic, Partition: int32(i), Offset: off, Metadata: strings.Repeat("日", metadata)})
 			list = append(list, p.of(group, topic, int32(i)))
 		}
 		w.ok("commit", p.change(list, off, func() error { return w.engine.CommitOffsets(context.Background(), group, commits...) }))
@@ -71,7 +76,7 @@ func (p places) commitAll(group, topic string, off varve.Offset, metadata int) a
 }
 
 // work has a member join, take everything, commit and leave.
-func (p places) work(group, topic string, n int) act {
+func (p *places) work(group, topic string, n int) act {
 	return func(w *world) {
 		ctx := context.Background()
 		m, err := w.engine.Join(ctx, group, []string{topic}, varve.JoinOptions{MaxRecords: n})
@@ -91,13 +96,13 @@ func (p places) work(group, topic string, n int) act {
 	}
 }
 
-func (p places) deleteGroup(group string) act {
+func (p *places) deleteGroup(group string) act {
 	return func(w *world) {
 		w.ok("delete group", p.change(p.those(group, ""), -1, func() error { return w.engine.DeleteGroup(group) }))
 	}
 }
 
-func (p places) deleteTopic(topic string) act {
+func (p *places) deleteTopic(topic string) act {
 	return func(w *world) {
 		for _, at := range p.those("", topic) {
 			at.maybe = append(at.maybe, -1)
@@ -111,10 +116,10 @@ func (p places) deleteTopic(topic string) act {
 }
 
 // check holds an engine against what is known.
-func (p places) check(t *testing.T, name string, e *varve.Engine) {
+func (p *places) check(t *testing.T, name string, e *varve.Engine) {
 	t.Helper()
 	found := map[string]varve.Offset{}
-	for _, at := range slices.Sorted(maps.Keys(p)) {
+	for _, at := range slices.Sorted(maps.Keys(p.all)) {
 		id, _, _ := strings.Cut(at, " ")
 		list, err := e.Commits(id)
 		if err != nil && !errors.Is(err, varve.ErrNoGroup) {
@@ -124,7 +129,7 @@ func (p places) check(t *testing.T, name string, e *varve.Engine) {
 			found[fmt.Sprintf("%s %s/%d", id, c.Topic, c.Partition)] = c.Offset
 		}
 	}
-	for at, known := range p {
+	for at, known := range p.all {
 		got, some := found[at]
 		if !some {
 			got = -1
@@ -135,27 +140,37 @@ func (p places) check(t *testing.T, name string, e *varve.Engine) {
 	}
 }
 
+// look is an act at each of whose calls the power goes off, however few trials there are
+// of the others.
+func (p *places) look(a act) act {
+	return func(w *world) {
+		from := w.calls.Load()
+		a(w)
+		p.closely = [2]int64{from, w.calls.Load()}
+	}
+}
+
 // groupStories are programs of what can be asked of groups.
-var groupStories = map[string]func(p places) []act{
-	"commits": func(p places) []act {
+var groupStories = map[string]func(p *places) []act{
+	"commits": func(p *places) []act {
 		return []act{
 			create("a", 2, small), publishMany("a", 12), p.commitAll("g", "a", 2, 0), p.work("h", "a", 4), p.commitAll("g", "a", 5, 10),
 			restart, p.commitAll("g", "a", 1, 0), idle, publishMany("a", 4), p.work("h", "a", 1), p.work("i", "a", 100),
 		}
 	},
-	"deletions": func(p places) []act {
+	"deletions": func(p *places) []act {
 		return []act{
 			create("a", 2, small), create("b", 1, small), publishOne("a", 3), p.commitAll("g", "a", 2, 0), p.commitAll("h", "a", 1, 0),
 			p.commitAll("g", "b", 0, 0), p.deleteGroup("g"), p.commitAll("g", "a", 3, 0), p.deleteTopic("a"),
 			create("a", 2, small), publishOne("a", 2), p.work("h", "a", 1), restart, p.deleteGroup("h"), p.work("h", "a", 2),
 		}
 	},
-	"compaction": func(p places) []act {
-		acts := []act{create("a", 60), publishMany("a", 60*10), p.commitAll("still", "a", 7, 0)}
-		for i := range varve.Offset(7) {
+	"compaction": func(p *places) []act {
+		acts := []act{create("a", 8), publishMany("a", 8*20), p.commitAll("still", "a", 7, 0)}
+		for i := range varve.Offset(12) {
 			acts = append(acts, p.commitAll("g", "a", i, 4000))
 		}
-		return append(acts, idle, p.commitAll("g", "a", 3, 4000), p.commitAll("h", "a", 4, 0), restart, p.commitAll("g", "a", 8, 0), idle)
+		return append(acts, p.look(idle), p.commitAll("g", "a", 3, 4000), p.commitAll("h", "a", 4, 0), restart, p.commitAll("g", "a", 8, 0), idle)
 	},
 }
 
@@ -166,31 +181,30 @@ func TestCommitsSurviveEveryCrash(t *testing.T) {
 	for name, story := range groupStories {
 		t.Run(name, func(t *testing.T) {
 			var total int64
+			var near [2]int64
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, name)
-				p := places{}
+				p := newPlaces()
 				w.play(story(p))
-				total = w.calls.Load()
+				total, near = w.calls.Load(), p.closely
 				if w.close() {
 					p.check(t, name, reopened(t, w.disk))
 				}
 			})
-			step := max(total/400, 1)
-			if stride(0) == 0 {
-				step = max(total/40, 7)
-			}
-			for n := int64(1); n <= total && !t.Failed(); n += step {
-				synctest.Test(t, func(t *testing.T) { crashGroups(t, story, n) })
+			for n := int64(1); n <= total && !t.Failed(); n++ {
+				if n%int64(stride(9)) == 0 || near[0] <= n && n <= near[1] {
+					synctest.Test(t, func(t *testing.T) { crashGroups(t, story, n) })
+				}
 			}
 			t.Logf("%d calls", total)
 		})
 	}
 }
 
-func crashGroups(t *testing.T, story func(places) []act, n int64) {
+func crashGroups(t *testing.T, story func(*places) []act, n int64) {
 	w := newWorld(t, fmt.Sprintf("cut at call %d", n))
 	w.limit.Store(n)
-	p := places{}
+	p := newPlaces()
 	w.play(story(p))
 	w.stop()
 	for _, how := range engineCuts(n, 2) {

@@ -171,6 +171,8 @@ var mutants = []mutant{
 		"	return m.opt.From.kind != fromEarliest, err", "	return false, err", root, "WhereAGroupBegins"},
 	{"groups: commits are trimmed and not written anew", "offsets_topic.go",
 		"		n, err := g.rewrite()", "		n, err := int64(0), error(nil)\n		_ = g", root, "StaysBounded"},
+	{"groups: commits are trimmed before they are written anew", "offsets_topic.go",
+		"	for _, g := range groups() {", "	p.Trim(from)\n	for _, g := range groups() {", root, "CommitsSurviveEvery"},
 	{"groups: commits are trimmed with those behind them", "offsets_topic.go",
 		"p.Trim(from); err", "p.Trim(p.End()); err", root, "StaysBounded"},
 	{"groups: commits are never written anew", "offsets_topic.go",
