@@ -10,7 +10,9 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/varvelog/varve"
@@ -379,5 +381,33 @@ func TestCleanStopWithoutItsCheckpointLosesNothing(t *testing.T) {
 			}
 			mustClose(t, e)
 		}
+	}
+}
+
+// A clean stop leaves the seals on the disk: a start after a power cut behind it reads no
+// segment, on any level.
+func TestStopKeepsTheSeals(t *testing.T) {
+	for _, level := range allLevels {
+		synctest.Test(t, func(t *testing.T) {
+			disk := vfs.NewMem()
+			e, _ := openOn(t, disk)
+			topic, err := e.CreateTopic("t", varve.TopicConfig{Config: config("durability="+level, "segment.bytes=500", "retention.ms=-1")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := fill(t, topic, level, 20)
+			mustClose(t, e)
+			e, logged := openOn(t, vfs.NewFaulty(disk.Crash(vfs.CrashOptions{Names: vfs.NamesLost}), func(op vfs.Op) vfs.Fault {
+				if op.Kind == vfs.OpRead && strings.HasSuffix(op.Name, ".log") {
+					return vfs.Fault{Err: syscall.EIO}
+				}
+				return vfs.Fault{}
+			}))
+			p := partOf(t, mustTopic(t, e, "t"), 0)
+			if line := logged.first("level="); p.Err() != nil || p.End() != varve.Offset(len(want)) || line != "" {
+				t.Errorf("level %s: the end is %d, %v, %s", level, p.End(), p.Err(), line)
+			}
+			mustClose(t, e)
+		})
 	}
 }

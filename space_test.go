@@ -138,3 +138,37 @@ func TestStalledDiskIsSeen(t *testing.T) {
 		mustClose(t, e)
 	})
 }
+
+// The reserve is left by what comes in large pieces too: by batches that are larger than
+// it, and by new files of the journal.
+func TestReserveIsKeptFromLargePieces(t *testing.T) {
+	const reserve, limit = 300 << 10, 8 << 20
+	for _, size := range []int{700 << 10, 40 << 10} { // into the segment, through the journal
+		disk := vfs.NewMem()
+		disk.Limit(limit)
+		e, err := varve.OpenFS(disk, varve.Options{
+			Logger: slog.New(slog.DiscardHandler), CacheBytes: -1, RetentionInterval: 1000 * time.Hour,
+			JournalBytes: 4 << 20, ReserveBytes: reserve,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		topic, err := e.EnsureTopic("t", varve.TopicConfig{Config: config("retention.ms=-1", "segment.bytes=100000000", "max.message.bytes=10000000")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for ; err == nil && n < 1000; n++ {
+			_, err = topic.Publish(context.Background(), text("%s", strings.Repeat("x", size)))
+			const derived = 64 << 10 // indexes, seals and checkpoints that came meanwhile
+			if free, _, _ := disk.Space(); free < reserve-derived {
+				t.Errorf("%d records of %d bytes: %d bytes are left of %d", n+1, size, free, reserve)
+				break
+			}
+		}
+		if n < 3 || !errors.Is(err, syscall.ENOSPC) && !t.Failed() {
+			t.Errorf("%d records of %d bytes: %v", n, size, err)
+		}
+		mustClose(t, e)
+	}
+}

@@ -513,3 +513,40 @@ func TestQuarantineKeepsWhatItKept(t *testing.T) {
 		t.Error("it is described by what is said of others")
 	}
 }
+
+// When the metadata says that the new files count, their names are on the disk: who takes
+// up the log after a power cut puts all of them in their places, or none.
+func TestQuarantineNamesItsFilesFirst(t *testing.T) {
+	r, _ := damaged(t, partition.Fsync)
+	m, cp := stopped(t, r)
+	for base, at := range map[offset]int{3: 150, 9: 87} {
+		check(t, m.FlipBit(fmt.Sprintf("%s/%020d.log", dir, base), int64(8*at)))
+	}
+	m = m.Crash(vfs.CrashOptions{Unsynced: vfs.UnsyncedKept, Names: vfs.NamesKept})
+	saves := 0
+	q := survey(t, vfs.NewFaulty(m, func(op vfs.Op) vfs.Fault {
+		swaps := 0
+		for _, name := range m.Files() {
+			if strings.HasSuffix(name, ".swap") {
+				swaps++
+			}
+		}
+		if swaps < 2 || op.Kind != vfs.OpWrite || !strings.HasPrefix(op.Name, dir+"/"+partition.MetadataName) {
+			return vfs.Fault{}
+		}
+		saves++
+		for _, name := range m.Crash(vfs.CrashOptions{Names: vfs.NamesLost}).Files() {
+			if strings.HasSuffix(name, ".swap") {
+				swaps--
+			}
+		}
+		if swaps > 0 {
+			t.Errorf("%s is written, and a power cut takes %d of the new files", op.Name, swaps)
+		}
+		return vfs.Fault{}
+	}), cp)
+	defer q.Close()
+	if _, err := q.SetAside(keeper); err != nil || saves == 0 {
+		t.Errorf("%d writes of the metadata, %v", saves, err)
+	}
+}

@@ -52,6 +52,8 @@ var known = []struct{ name, program string }{
 		"create c 3 segment.bytes=9000 retention.ms=-1; crowd c 64; roll 1; delete c; idle 5"},
 	{"numbers of rounds go back, and a journal file that returns is newer",
 		"create c 3 segment.bytes=9000 retention.ms=-1; crowd c 64; roll 1; delete c; crowd c 1; idle 1; reopen; create b 5 retention.ms=-1; publish b/1 2; stop"},
+	{"the sync of a segment that is too large for the journal fails",
+		"create a 1 retention.ms=-1; publish a/0 1; fail sync .log 1; large a/0; publish a/0 1"},
 }
 
 // Programs that broke a promise once do not break it again.

@@ -375,3 +375,48 @@ func TestSaveCountsOnNoNameThatMayGo(t *testing.T) {
 		}
 	}
 }
+
+// Of two files of which one is damaged, or of an earlier generation, a save writes over
+// that one first, wherever it is cut: the other may be all there is.
+func TestSaveSparesTheBetterOfTheTwo(t *testing.T) {
+	spoil := map[string]func(data []byte) []byte{
+		"damaged": func(data []byte) []byte { data[20] ^= 4; return data },
+		"older": func([]byte) []byte {
+			m := vfs.NewMem()
+			if err := twin.Save(m, "doc", 6, []byte(`{"name":"old"}`)); err != nil {
+				t.Fatal(err)
+			}
+			return content(t, m, "doc")
+		},
+	}
+	for how, spoil := range spoil {
+		for _, which := range []string{"doc", "doc" + twin.CopySuffix} {
+			m := saved(t)
+			if err := errors.Join(m.WriteFile(which, spoil(content(t, m, which))), m.SyncDir(".")); err != nil {
+				t.Fatal(err)
+			}
+			var left []*vfs.Mem
+			f := vfs.NewFaulty(m, func(op vfs.Op) vfs.Fault {
+				for seed := range uint64(8) {
+					left = append(left, m.Crash(vfs.CrashOptions{Seed: seed, Unsynced: vfs.UnsyncedSectors}))
+				}
+				if op.Kind == vfs.OpWrite { // half of it
+					half := m.Clone()
+					if err := half.WriteFile(op.Name, []byte(`{"generation":8,"crc32c":"`)); err != nil {
+						t.Error(err)
+					}
+					left = append(left, half)
+				}
+				return vfs.Fault{}
+			})
+			if err := twin.Save(f, "doc", 8, []byte(`{"name":"new"}`)); err != nil {
+				t.Fatal(err)
+			}
+			for i, l := range left {
+				if d, err := twin.Load(l, "doc", twin.Identity{}); err != nil || d.Generation < 7 {
+					t.Fatalf("%s is %s, cut %d: generation %d, %v", which, how, i, d.Generation, err)
+				}
+			}
+		}
+	}
+}
