@@ -20,6 +20,9 @@ var errReplaced = errors.New("another file has its name each time it is locked")
 // lockTries is how many times that may happen: once is a rival's bad luck.
 const lockTries = 10
 
+// beforeLock is nothing but to a test, which has a rival come in between.
+var beforeLock = func() {}
+
 // Lock locks the open file and not the name: the kernel ends it with the
 // process, however that dies, and a leftover file means nothing. The file is
 // never removed, since a rival may have it open already.
@@ -29,6 +32,7 @@ func (d *dir) Lock(name, holder string) (io.Closer, error) {
 		if err != nil {
 			return nil, err
 		}
+		beforeLock()
 		if err := f.lock(); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}

@@ -90,6 +90,24 @@ func TestLockFileReplaced(t *testing.T) {
 	}
 }
 
+// TestLockFileReplacedMeanwhile: a rival who removes the file between our open and our lock,
+// and locks the one it makes, has the directory; what we hold has no name.
+func TestLockFileReplacedMeanwhile(t *testing.T) {
+	d := Dir(t.TempDir()).(*dir)
+	var rival io.Closer
+	nothing := beforeLock
+	t.Cleanup(func() { beforeLock = nothing })
+	beforeLock = func() {
+		beforeLock = nothing
+		check(t, d.Remove("LOCK"))
+		rival = must(d.Lock("LOCK", "rival"))
+	}
+	if _, err := d.Lock("LOCK", "me"); !heldBy(err, d.Path("LOCK"), "rival") {
+		t.Errorf("beside a rival: %v", err)
+	}
+	check(t, rival.Close())
+}
+
 func TestHolderText(t *testing.T) {
 	tests := map[string]string{
 		"":                                holderUnknown,
