@@ -43,6 +43,10 @@ The data directory must not be in use. It is started and stopped first, as by ev
 command that writes, and once more in the end. A segment with damage is written anew,
 which takes as much space as it has. Cut short, the command can be given again.
 
+With --dry-run it is started and stopped, too: what the journal has is put back, a torn
+end is cut, the checkpoint is written, as by any start. The damage is left as it is.
+To change nothing at all, use varve log verify.
+
 PATH is a partition, or a directory above it; a file stands for its partition.`,
 		Example: `  varve log quarantine --topic orders --partition 0 --dry-run
   varve log quarantine --topic orders --partition 0`,
@@ -57,7 +61,7 @@ PATH is a partition, or a directory above it; a file stands for its partition.`,
 	}
 	paths.flags(a, c)
 	c.Flags().BoolVar(&q.acceptMissing, "accept-missing", false, "take records for lost of which nothing is left")
-	c.Flags().BoolVar(&q.dryRun, "dry-run", false, "only say what would be set aside")
+	c.Flags().BoolVar(&q.dryRun, "dry-run", false, "only say what would be set aside; the directory is started and stopped all the same")
 	return c
 }
 
