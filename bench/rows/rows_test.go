@@ -38,7 +38,7 @@ func TestReadersCountWhatWasAppended(t *testing.T) {
 			return err
 		}
 		for name, read := range map[string]func(*varve.Partition) (int, error){
-			"Records": readRecords, "Poll": readPoll, "batches": readBatches,
+			"Records": readRecords, "Poll": readPoll, "lent": readLent, "batches": readBatches,
 		} {
 			if n, err := read(p); n != 1000+batchRecords || err != nil {
 				t.Errorf("%s: %d records, %v", name, n, err)
