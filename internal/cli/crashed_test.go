@@ -12,6 +12,7 @@ import (
 
 	"github.com/varvelog/varve"
 	"github.com/varvelog/varve/internal/vfs"
+	"github.com/varvelog/varve/segment"
 	"github.com/varvelog/varve/wal"
 )
 
@@ -29,6 +30,9 @@ func crash(dir, topic string, config map[string]string, lines []string, trim var
 	}
 	if err == nil {
 		err = awaitMark(dir)
+	}
+	if err == nil {
+		err = awaitIndexes(filepath.Join(dir, "topics", topic, "0"))
 	}
 	// Seals first: segments are finished in the background, and a seal without what
 	// it speaks of is none that a crash leaves.
@@ -117,6 +121,25 @@ func awaitMark(dir string) error {
 		}
 	}
 	return nil
+}
+
+// awaitIndexes waits until two segments of a partition have their indexes, if so many were
+// rolled: they are made in the background.
+func awaitIndexes(dir string) error {
+	for {
+		var count [3]int
+		for i, suffix := range []string{segment.LogSuffix, segment.IndexSuffix, segment.TimeIndexSuffix} {
+			files, err := filepath.Glob(filepath.Join(dir, "*"+suffix))
+			if err != nil {
+				return err
+			}
+			count[i] = len(files)
+		}
+		if want := min(2, count[0]-1); count[1] >= want && count[2] >= want {
+			return nil
+		}
+		runtime.Gosched()
+	}
 }
 
 // copyTree copies the files that have a name that is wanted.
