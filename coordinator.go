@@ -26,7 +26,7 @@ const commitExpiryInterval = time.Minute
 //
 //	field        guarded by   written by
 //	engine, opt, log, offsets   (immutable)   newCoordinator
-//	loaded, gap, unsaved   loadMu   load, saveClamped
+//	loaded, gap, newer, unsaved   loadMu   load, saveClamped
 //	groups       mu           load, of, remove
 //	closed       mu           close
 //	catalog, asked   atomic   topicsChanged; who asks for it first
@@ -40,6 +40,7 @@ type coordinator struct {
 	loadMu  sync.Mutex
 	loaded  bool
 	gap     error              // what is damaged of the offsets topic: commits may be missing
+	newer   bool               // it has records that a later version may have written
 	unsaved map[string][]entry // commits that were brought down to an end, by group
 
 	mu     sync.Mutex
@@ -154,7 +155,7 @@ func (c *coordinator) ready() error {
 	if in.odd > 0 {
 		c.log.Warn("records of the offsets topic are not understood and passed over", "records", in.odd, "last", in.last)
 	}
-	c.gap = errors.Join(in.gaps...)
+	c.gap, c.newer = errors.Join(in.gaps...), in.newer
 	c.unsaved = c.clamp(in.tables, known)
 	c.mu.Lock()
 	for id, table := range in.tables {
@@ -321,11 +322,13 @@ func (c *coordinator) expireMembers() {
 	}
 }
 
-// compact keeps the offsets topic short.
+// compact keeps the offsets topic short. One that has more than the tables do, damage or
+// records of a later version, stays as it is: a trim would take the bytes and what tells
+// of them.
 func (c *coordinator) compact() {
 	c.loadMu.Lock()
 	c.saveClampedLocked()
-	due := c.loaded && c.offsets.due()
+	due := c.loaded && c.gap == nil && !c.newer && c.offsets.due()
 	c.loadMu.Unlock()
 	if !due {
 		return

@@ -542,3 +542,78 @@ func TestExpiryTellsTopicsOfOneNameApart(t *testing.T) {
 		r.wantCommitted("g", "t", 0, 0)
 	})
 }
+
+// commitMuch commits so much for a group that the offsets topic is to be written anew.
+func (r *rig) commitMuch(groupID string) {
+	r.t.Helper()
+	for i := range 400 {
+		c := varve.Commit{Topic: "t", Offset: varve.Offset(i % 10), Metadata: strings.Repeat("m", 4000)}
+		if err := r.engine.CommitOffsets(context.Background(), groupID, c); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// What is damaged of the commits is not trimmed when the others are written anew: the next
+// start tells of it as well.
+func TestDamagedCommitsAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.fill(r.one(), 10)
+		for _, id := range []string{"first", "second", "third"} {
+			c := varve.Commit{Topic: "t", Offset: 4, Metadata: "metadata of " + id}
+			if err := r.engine.CommitOffsets(context.Background(), id, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.close()
+		flipIn(t, r.disk, "topics/__consumer_offsets/0/00000000000000000000.log", "metadata of second")
+		r.loud = true
+		for range 2 {
+			r.open()
+			late := r.join("second", varve.JoinOptions{From: varve.Latest()}, "t")
+			if _, _, err := late.TryPoll(context.Background()); !errors.Is(err, varve.ErrNoCommit) {
+				t.Errorf("a group that may have had a place: %v", err)
+			}
+			r.leave(late)
+			r.commitMuch("third")
+			time.Sleep(5 * time.Second)
+			r.close()
+		}
+	})
+}
+
+// Writing the commits anew may fail at any write: no place is lost by it.
+func TestCompactionThatFails(t *testing.T) {
+	for n := int64(1); n <= 6; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			failing, writes := false, int64(0)
+			r := newRig(t, func(r *rig) {
+				r.rule = func(op vfs.Op) vfs.Fault {
+					if !failing || op.Kind != vfs.OpWrite || !strings.HasPrefix(op.Name, "topics/__consumer_offsets") || !strings.HasSuffix(op.Name, ".log") {
+						return vfs.Fault{}
+					}
+					if writes++; writes != n {
+						return vfs.Fault{}
+					}
+					return vfs.Fault{Err: syscall.ENOSPC}
+				}
+			})
+			r.fill(r.one(), 10)
+			for i := range 6 {
+				r.commit(fmt.Sprint("quiet", i), "t", 0, 3)
+			}
+			r.commitMuch("busy")
+			failing, r.loud = true, true
+			time.Sleep(5 * time.Second)
+			if writes < n {
+				t.Fatalf("there were %d writes", writes)
+			}
+			failing = false
+			r.kill()
+			for i := range 6 {
+				r.wantCommitted(fmt.Sprint("quiet", i), "t", 0, 3)
+			}
+		})
+	}
+}

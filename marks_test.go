@@ -163,3 +163,28 @@ func TestCopyOfADirectoryAtRest(t *testing.T) {
 		}
 	}
 }
+
+// A segment that somebody made shorter after a clean stop is not appended to, which would
+// leave a hole: what comes goes behind it, into a file of its own.
+func TestShortenedSegmentIsLeftAsItIs(t *testing.T) {
+	const file = "topics/t/0/00000000000000000000.log"
+	for _, length := range []int{0, 1, 100, 300} {
+		m := vfs.NewMem()
+		e, _ := openOn(t, m)
+		publishTo(t, e, 10)
+		mustClose(t, e)
+		data, err := m.ReadFile(file)
+		if err == nil {
+			err = m.WriteFile(file, data[:length])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, _ = openOn(t, m)
+		publishTo(t, e, 1)
+		mustClose(t, e)
+		if left, err := m.ReadFile(file); err != nil || len(left) != length {
+			t.Errorf("cut to %d bytes: the file has %d (%v)", length, len(left), err)
+		}
+	}
+}

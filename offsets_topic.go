@@ -205,6 +205,7 @@ type loaded struct {
 	gaps   []error // damage: commits may be missing, and others may have older places
 	odd    int     // records that could not be made sense of
 	last   error   // of these, the last
+	newer  bool    // among them are some that a later version may have written
 }
 
 // load reads the tables of all groups.
@@ -241,6 +242,7 @@ func (o *offsetsTopic) load(known *catalog) (*loaded, error) {
 func (in *loaded) take(rec *Record, known *catalog) error {
 	key, err := kafkaoffsets.DecodeKey(rec.Key)
 	if err != nil || !key.Kind.IsCommit() {
+		in.newer = in.newer || err != nil
 		return err
 	}
 	table := in.tables[key.Group]
@@ -252,6 +254,7 @@ func (in *loaded) take(rec *Record, known *catalog) error {
 	}
 	id, c, err := kafkaoffsets.DecodeCommitValue(rec.Value)
 	if err != nil {
+		in.newer = true
 		return err
 	}
 	if id == (group.TopicID{}) { // from before values had it
