@@ -92,6 +92,11 @@ func main() {
 }
 
 func run(names []string) error {
+	for _, name := range names {
+		if !slices.ContainsFunc(mutants, func(m mutant) bool { return m.name == name }) {
+			return fmt.Errorf("there is no break %q in the list", name)
+		}
+	}
 	root, err := os.MkdirTemp("", "mutants")
 	if err != nil {
 		return err
