@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -167,6 +168,23 @@ func TestOpenOfANewerDirectoryTouchesNothing(t *testing.T) {
 		}
 	}
 	r.open()
+}
+
+// So is one of a version that there never was.
+func TestOpenOfADirectoryOfNoVersion(t *testing.T) {
+	for _, body := range []string{`{"version":0}`, `{"version":-1}`, `{}`} {
+		disk := vfs.NewMem()
+		if err := twin.Save(disk, "FORMAT", 7, []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+		before := snapshotOf(t, disk)
+		if _, err := varve.OpenFS(disk, quiet); err == nil || !strings.Contains(err.Error(), "FORMAT: there is no format version") {
+			t.Errorf("%s: the error is %v", body, err)
+		}
+		if after := snapshotOf(t, disk); !maps.Equal(before, after) {
+			t.Errorf("%s: the directory has changed", body)
+		}
+	}
 }
 
 // A directory that cannot be written, from the first call or from any later one:

@@ -37,6 +37,9 @@ func (e *Engine) checkFormat() (starts uint64, mended string, err error) {
 	if f.Version > FormatVersion {
 		return 0, "", &VersionError{Path: e.fs.Path("."), Found: f.Version, Supported: FormatVersion}
 	}
+	if f.Version < 1 {
+		return 0, "", fmt.Errorf("%s: there is no format version %d", e.fs.Path(formatName), f.Version)
+	}
 	return doc.Generation, doc.Mended, nil
 }
 
