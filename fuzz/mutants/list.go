@@ -199,6 +199,8 @@ var mutants = []mutant{
 		"p.Trim(from); err", "p.Trim(p.End()); err", root, "StaysBounded"},
 	{"groups: commits are trimmed though writing them anew has failed", "offsets_topic.go",
 		"		n, err := g.rewrite()\n		if err != nil {\n			return err\n		}\n", "		n, _ := g.rewrite()\n", root, "CompactionThatFails"},
+	{"groups: acknowledgements overtake each other", "commits.go",
+		"some && last > at", "some && false && last > at", root, "AcknowledgedOutOfOrder"},
 	{"groups: damaged commits are trimmed", "coordinator.go",
 		" && c.gap == nil &&", " &&", root, "DamagedCommitsAreKept"},
 	{"groups: commits are never written anew", "offsets_topic.go",
