@@ -330,7 +330,7 @@ func (r *rig) offsetsBytes() int64 {
 // However many commits there are, what they take on disk stays the same.
 func TestOffsetsTopicStaysBounded(t *testing.T) {
 	commits := 100_000
-	if testing.Short() {
+	if testing.Short() || raceDetector {
 		commits = 20_000
 	}
 	synctest.Test(t, func(t *testing.T) {

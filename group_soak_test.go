@@ -165,7 +165,7 @@ const soakPartitions = 8
 // Members come, work, leave, die and stall while records are published: at no time do
 // two work on a partition, and every record is processed.
 func TestGroupSoak(t *testing.T) {
-	length, workers := 15*time.Second, 6
+	length, workers := 6*time.Second, 6
 	if testing.Short() {
 		length = 1500 * time.Millisecond
 	}
