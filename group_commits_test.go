@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -587,13 +588,14 @@ func TestDamagedCommitsAreKept(t *testing.T) {
 func TestCompactionThatFails(t *testing.T) {
 	for n := int64(1); n <= 6; n++ {
 		synctest.Test(t, func(t *testing.T) {
-			failing, writes := false, int64(0)
+			var failing atomic.Bool
+			var writes atomic.Int64
 			r := newRig(t, func(r *rig) {
 				r.rule = func(op vfs.Op) vfs.Fault {
-					if !failing || op.Kind != vfs.OpWrite || !strings.HasPrefix(op.Name, "topics/__consumer_offsets") || !strings.HasSuffix(op.Name, ".log") {
+					if !failing.Load() || op.Kind != vfs.OpWrite || !strings.HasPrefix(op.Name, "topics/__consumer_offsets") || !strings.HasSuffix(op.Name, ".log") {
 						return vfs.Fault{}
 					}
-					if writes++; writes != n {
+					if writes.Add(1) != n {
 						return vfs.Fault{}
 					}
 					return vfs.Fault{Err: syscall.ENOSPC}
@@ -604,12 +606,13 @@ func TestCompactionThatFails(t *testing.T) {
 				r.commit(fmt.Sprint("quiet", i), "t", 0, 3)
 			}
 			r.commitMuch("busy")
-			failing, r.loud = true, true
+			failing.Store(true)
+			r.loud = true
 			time.Sleep(5 * time.Second)
-			if writes < n {
-				t.Fatalf("there were %d writes", writes)
+			if writes.Load() < n {
+				t.Fatalf("there were %d writes", writes.Load())
 			}
-			failing = false
+			failing.Store(false)
 			r.kill()
 			for i := range 6 {
 				r.wantCommitted(fmt.Sprint("quiet", i), "t", 0, 3)
