@@ -196,7 +196,7 @@ func TestFinishedBatchWithImpossibleHeaders(t *testing.T) {
 // What a codec makes of little may be much: it is bounded, and refused.
 func TestFinishedBatchThatInflatesBeyondBounds(t *testing.T) {
 	if testing.Short() {
-		t.Skip("compresses 300 MB: run without -short")
+		t.Skip("-short: compresses 300 MB, which takes seconds and gigabytes; make test runs it")
 	}
 	r := newRig(t)
 	p := r.one("retention.ms=-1", "max.message.bytes=1048576")

@@ -65,7 +65,7 @@ func TestStraysAreNamedAndLeftAlone(t *testing.T) {
 		for _, stop := range []string{"clean", "unclean"} {
 			t.Run(strings.ReplaceAll(s.name, "/", " ")+" "+stop, func(t *testing.T) {
 				if runtime.GOOS == "windows" && strings.Contains(s.name, "link") {
-					t.Skip("windows makes symbolic links only with a privilege")
+					t.Skip("this machine makes no symbolic links: windows does only with a privilege, which this process lacks")
 				}
 				dir := t.TempDir()
 				logged := new(logLines)

@@ -154,7 +154,7 @@ func publishMuch(dir string, out io.Writer) error {
 // fixed amount of memory: publishers wait, and nobody is killed.
 func TestMemoryUnderLoad(t *testing.T) {
 	if testing.Short() || raceDetector {
-		t.Skip("publishes 640 MB: run without -short and without the race detector, as make test does")
+		t.Skip("-short or -race: publishes 640 MB and measures its memory, which the race detector multiplies; make test runs it without")
 	}
 	cmd := childCommand(t, "memory", t.TempDir())
 	cmd.Env = append([]string{"GOMEMLIMIT=200MiB"}, cmd.Env...)

@@ -111,20 +111,19 @@ func (p *process) heartbeat() Heartbeat {
 	return Heartbeat{Member: p.id, Instance: p.instance, Epoch: p.epoch, Owned: append([]Partition{}, p.works...)}
 }
 
+// pick picks a process, nil where there is none.
 func pick(t *rapid.T, of map[string]*process) *process {
 	if len(of) == 0 {
-		t.Skip("rapid draws another step: there is no such process")
+		return nil
 	}
 	return of[rapid.SampledFrom(slices.Sorted(maps.Keys(of))).Draw(t, "who")]
 }
 
-// present picks a live process that is not away.
+// present picks a live process that is not away, nil where there is none.
 func (w *world) present(t *rapid.T) *process {
-	p := pick(t, w.live)
-	if p.epoch == EpochAway {
-		t.Skip("rapid draws another step: the process is away and sends nothing")
-	}
-	return p
+	there := maps.Clone(w.live)
+	maps.DeleteFunc(there, func(_ string, p *process) bool { return p.epoch == EpochAway })
+	return pick(t, there)
 }
 
 func (w *world) subscription(t *rapid.T) []string {
@@ -199,7 +198,22 @@ func (w *world) beat(t *rapid.T, p *process, h Heartbeat, lost bool) {
 	}
 }
 
+// actions are the steps that are drawn from. One that finds nothing to act on does nothing.
 func (w *world) actions() map[string]func(*rapid.T) {
+	with := func(do func(*rapid.T, *process)) func(*rapid.T) {
+		return func(t *rapid.T) {
+			if p := w.present(t); p != nil {
+				do(t, p)
+			}
+		}
+	}
+	withZombie := func(do func(*rapid.T, *process)) func(*rapid.T) {
+		return func(t *rapid.T) {
+			if p := pick(t, w.zombies); p != nil {
+				do(t, p)
+			}
+		}
+	}
 	return map[string]func(*rapid.T){
 		"join": func(t *rapid.T) {
 			w.join(t, &process{id: fmt.Sprintf("m%02d", w.number())})
@@ -207,29 +221,24 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"join static": func(t *rapid.T) {
 			id := rapid.SampledFrom([]string{fmt.Sprintf("s%02d", w.number()), "s"}).Draw(t, "id")
 			instance := rapid.SampledFrom([]string{"i", "j"}).Draw(t, "instance")
-			if p := w.live[id]; p != nil && p.epoch != EpochAway {
-				t.Skip("rapid draws another step: a process with the id is there already")
+			if p := w.live[id]; p == nil || p.epoch == EpochAway {
+				w.join(t, &process{id: id, instance: instance})
 			}
-			w.join(t, &process{id: id, instance: instance})
 		},
-		"join again": func(t *rapid.T) { w.join(t, w.present(t)) },
-		"beat": func(t *rapid.T) {
-			p := w.present(t)
+		"join again": with(w.join),
+		"beat": with(func(t *rapid.T, p *process) {
 			w.beat(t, p, p.heartbeat(), w.lost(t))
-		},
-		"finish and beat": func(t *rapid.T) {
-			p := w.present(t)
+		}),
+		"finish and beat": with(func(t *rapid.T, p *process) {
 			p.finish()
 			w.beat(t, p, p.heartbeat(), w.lost(t))
-		},
-		"subscribe": func(t *rapid.T) {
-			p := w.present(t)
+		}),
+		"subscribe": with(func(t *rapid.T, p *process) {
 			h := p.heartbeat()
 			h.Topics = w.subscription(t)
 			w.beat(t, p, h, w.lost(t))
-		},
-		"leave": func(t *rapid.T) {
-			p := w.present(t)
+		}),
+		"leave": with(func(t *rapid.T, p *process) {
 			d, err := w.g.Leave(w.now, p.id, p.instance)
 			w.take(d)
 			if err != nil && w.live[p.id] == p {
@@ -237,9 +246,8 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			}
 			delete(w.live, p.id)
 			delete(w.wake, p.id)
-		},
-		"leave for now": func(t *rapid.T) {
-			p := w.present(t)
+		}),
+		"leave for now": with(func(t *rapid.T, p *process) {
 			d, err := w.g.LeaveForNow(w.now, p.id, p.instance)
 			w.take(d)
 			if err != nil && w.live[p.id] == p {
@@ -250,26 +258,22 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			if p.instance == "" || w.live[p.id] != p {
 				delete(w.live, p.id)
 			}
-		},
+		}),
 		"time": func(t *rapid.T) {
 			w.now = w.now.Add(time.Duration(rapid.IntRange(1, 4000).Draw(t, "ms")) * time.Millisecond)
 			if rapid.Bool().Draw(t, "timer") {
 				w.take(w.g.Expire(w.now))
 			}
 		},
-		"zombie": func(t *rapid.T) { w.zombie(t, pick(t, w.zombies)) },
-		"zombie comes back": func(t *rapid.T) {
-			w.join(t, pick(t, w.zombies))
-		},
-		"wrong epoch": func(t *rapid.T) {
-			p := w.present(t)
+		"zombie":            withZombie(w.zombie),
+		"zombie comes back": withZombie(w.join),
+		"wrong epoch": with(func(t *rapid.T, p *process) {
 			h := p.heartbeat()
 			h.Epoch += int32(rapid.SampledFrom([]int{-7, -3, -2, 5, 100}).Draw(t, "epoch"))
-			if m := w.g.find(p.id); m != nil && (h.Epoch == m.epoch || h.Epoch == m.previous) {
-				t.Skip("rapid draws another step: the epoch that came out is no wrong one")
+			if m := w.g.find(p.id); m == nil || h.Epoch != m.epoch && h.Epoch != m.previous {
+				w.refused(t, h)
 			}
-			w.refused(t, h)
-		},
+		}),
 		"new topic": w.newTopic,
 		"more partitions": func(t *rapid.T) {
 			w.alter(t, func(topic *Topic) bool { topic.Partitions++; return true })
@@ -286,7 +290,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 
 func (w *world) alter(t *rapid.T, f func(*Topic) bool) {
 	if len(w.topics) == 0 {
-		t.Skip("rapid draws another step: there is no topic to alter")
+		return
 	}
 	name := rapid.SampledFrom(slices.Sorted(maps.Keys(w.topics))).Draw(t, "topic")
 	topics := maps.Clone(w.topics)
