@@ -3,6 +3,9 @@ package varve
 import (
 	"context"
 	"errors"
+	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -103,15 +106,7 @@ func (e *Engine) keepCheckpoint(weak bool) {
 func (e *Engine) logs() []*partition.Log {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	var list []*partition.Log
-	for _, t := range e.topics {
-		for _, p := range t.parts() {
-			if p.log != nil {
-				list = append(list, p.log)
-			}
-		}
-	}
-	return list
+	return logsOf(maps.Values(e.topics))
 }
 
 // writeCheckpoint has the files of the logs take everything to the disk and keeps
@@ -230,15 +225,15 @@ func (e *Engine) RunRetention() error {
 		}
 	}
 	if e.opt.MaxBytes > 0 {
-		errs = append(errs, e.keepBudget(logsOf(e.Topics())))
+		errs = append(errs, e.keepBudget(logsOf(slices.Values(e.Topics()))))
 	}
 	return errors.Join(errs...)
 }
 
 // logsOf lists the logs of the partitions of some topics that are open.
-func logsOf(topics []*Topic) []*partition.Log {
+func logsOf(topics iter.Seq[*Topic]) []*partition.Log {
 	var list []*partition.Log
-	for _, t := range topics {
+	for t := range topics {
 		for _, p := range t.parts() {
 			if p.log != nil {
 				list = append(list, p.log)

@@ -37,9 +37,6 @@ func (f *dirFile) WriteVecAt(bufs [][]byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, f.wrap("write", fs.ErrInvalid)
 	}
-	if len(bufs) == 1 {
-		return f.f.WriteAt(bufs[0], off)
-	}
 	return writeVecAt(f, bufs, off)
 }
 
