@@ -26,6 +26,9 @@ const (
 	// directSyncs wait for the disk, so more of them overlap than there are
 	// processors.
 	directSyncs = 8
+	// storeApart is from how many logs in a round on their segments are written beside
+	// its sync; fewer cost less than it takes to wake somebody for them.
+	storeApart = 3
 	// gatherTurns bounds how often a round lets others run before it begins.
 	gatherTurns = 16
 )
@@ -35,7 +38,7 @@ const (
 // frame in the next round says so.
 //
 //	field               guarded by   written by
-//	wal, log, limit, floor, files, wake, done   (immutable)   newJournal
+//	wal, log, limit, floor, files, wake, done, ahead, stored   (immutable)   newJournal
 //	queue, synced, stopped   mu      Commit, syncFiles, take, stop
 //	came                atomic       Commit, take
 //	round, unmarked     the goroutine of run
@@ -47,6 +50,9 @@ type journal struct {
 	files *pool[*logJournal]
 	wake  chan struct{}
 	done  chan struct{}
+
+	ahead  chan []*logJournal // those to store beside a sync; closed by run
+	stored chan struct{}      // receives when that is done
 
 	mu      sync.Mutex
 	queue   []*logJournal // logs that wait for a round
@@ -61,11 +67,13 @@ type journal struct {
 func newJournal(w *wal.Journal, maxBytes int64, log *slog.Logger) *journal {
 	j := &journal{
 		wal: w, log: log, limit: maxBytes / 2, wake: make(chan struct{}, 1), done: make(chan struct{}),
+		ahead: make(chan []*logJournal, 1), stored: make(chan struct{}, 1),
 	}
 	j.round.j = j
 	j.floor = w.Round()
 	j.files = newPool(directSyncs, j.syncFiles)
 	go j.run()
+	go j.storeAhead()
 	return j
 }
 
@@ -145,6 +153,10 @@ func (j *journal) gather(want int32) {
 
 func (j *journal) run() {
 	defer close(j.done)
+	defer func() {
+		close(j.ahead)
+		<-j.stored
+	}()
 	idle := time.NewTimer(markDelay)
 	defer idle.Stop()
 	var queue, synced []*logJournal
@@ -231,6 +243,18 @@ func (j *journal) syncFiles(t *logJournal) {
 	j.rouse()
 }
 
+// storeAhead writes what a round has to the segments of the logs, while the goroutine of
+// run writes it to the wal and waits for the disk.
+func (j *journal) storeAhead() {
+	defer close(j.stored)
+	for list := range j.ahead {
+		for _, t := range list {
+			t.log.Store() // an error is found by the end of the round
+		}
+		j.stored <- struct{}{}
+	}
+}
+
 // gathering is what goes into one round of the wal.
 type gathering struct {
 	j      *journal
@@ -299,6 +323,10 @@ func frame(t *logJournal, i int, kind wal.Kind) wal.Frame {
 // write writes the round and ends those of the logs.
 func (g *gathering) write() {
 	if len(g.frames) > 0 {
+		ahead := len(g.carry) >= storeApart
+		if ahead {
+			g.j.ahead <- g.carry
+		}
 		_, err := g.j.wal.Write(g.frames)
 		g.j.unmarked = g.j.unmarked || err == nil
 		if errors.Is(err, wal.ErrFull) {
@@ -310,6 +338,9 @@ func (g *gathering) write() {
 		}
 		for _, t := range g.tasks {
 			t.round.End(err)
+		}
+		if ahead {
+			<-g.j.stored
 		}
 	}
 	if cap(g.buf) > 4<<20 {

@@ -54,13 +54,26 @@ func (w *acks) reached(end record.Offset) {
 
 // fail tells all of them that they may be lost, or not.
 func (w *acks) fail(err error) {
+	list := w.takeAll()
+	for _, a := range list {
+		a.done.Err = &MaybeStoredError{err}
+	}
+	tellAll(list)
+}
+
+// takeAll takes them out of the list: whoever does it tells them.
+func (w *acks) takeAll() []ack {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	list := w.list
 	w.list = nil
-	w.mu.Unlock()
+	return list
+}
+
+func tellAll(list []ack) {
 	done := make([]*Append, len(list))
-	for i, d := range list {
-		done[i], d.done.Err = d.done, &MaybeStoredError{err}
+	for i, a := range list {
+		done[i] = a.done
 	}
 	tell(done)
 }

@@ -84,7 +84,7 @@ func failAppend(t *testing.T, shape func(*rig) []*sent, level partition.Level, s
 		}
 	})
 	r.publish(3)
-	armed = true
+	armed, r.full = true, true
 	reqs := shape(r)
 	r.drain()
 	r.step()

@@ -64,6 +64,9 @@ func (l *Log) snapshotActive(of func(*segment.Segment) (segment.State, error)) (
 	if len(l.unfinished) > 0 {
 		return cp, nil, nil
 	}
+	if err := l.storeLocked(); err != nil { // the journal is about to forget it
+		return cp, nil, err
+	}
 	cp = Checkpoint{Sparse: l.sparse.Load(), Taken: l.taken, Epoch: l.epoch, LastTime: l.lastTime.Load()}
 	cp.Active, err = of(l.active)
 	return cp, l.active, err
@@ -79,7 +82,10 @@ func (l *Log) Close() (Checkpoint, error) {
 	var cp Checkpoint
 	var err error
 	if l.Unsynced() || l.Failed() != nil {
-		err = l.SyncRound()
+		if err = l.SyncRound(); err != nil {
+			l.fail(err) // the journal is needed, also where a file alone refused something
+			err = l.Failed()
+		}
 	}
 	if err == nil {
 		cp, err = l.snapshot((*segment.Segment).Rest)

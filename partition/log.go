@@ -57,6 +57,7 @@ type Env struct {
 //	queue, draining    queueMu        enqueue, join, drain
 //	inHand, crowd      whoever drains   drain, its writer
 //	active, noted…, names, unfinished   appendMu   append, roll
+//	tail               appendMu       append, Store and others
 //	tree               listMu         roll, trim, retention
 //	view               atomic         a copy of tree, after each change (under listMu)
 //	logEnd, lastTime   atomic         the appender (under appendMu)
@@ -68,6 +69,7 @@ type Env struct {
 //	meta, doomed       trimMu         Trim, Retain
 //	seals              tidyMu         Tidy
 //	acks, waiters, durables   their own   appender and rounds; readers
+//	unstored           atomic         takeBack; nil again once the tail is in its file
 //	failed             atomic, set once   any failed sync, or failed cut back
 //
 // A reader loads published first, then view, and returns nothing at or above
@@ -93,6 +95,7 @@ type Log struct {
 	appendMu   sync.Mutex
 	active     *segment.Segment
 	epoch      record.Epoch
+	tail       *tail              // nil: the file of active has it all
 	names      int64              // log files that got their first bytes since Open
 	unfinished []*segment.Segment // rolled, not yet finished; oldest first
 	notedEpoch record.Epoch       // the last one in the file of epochs, once noted
@@ -130,7 +133,8 @@ type Log struct {
 	sparse    atomic.Bool  // offsets may have gaps: an imported or compacted log
 	clockTold atomic.Bool
 	closed    atomic.Bool
-	gone      atomic.Bool // the topic is deleted: nothing is written any more
+	gone      atomic.Bool           // the topic is deleted: nothing is written any more
+	unstored  atomic.Pointer[error] // why the tail is stuck
 	failed    atomic.Pointer[error]
 }
 
@@ -160,17 +164,25 @@ func (l *Log) Configure(c Config) error {
 	l.appendMu.Lock()
 	old := l.config.Swap(&c)
 	if old.Level == Fsync && c.Level != Fsync {
-		for _, s := range l.unfinished {
-			s.Show(s.Size())
-		}
-		l.active.Show(l.active.Size())
-		l.publish(l.LogEnd())
+		l.showAllLocked()
 	}
 	l.appendMu.Unlock()
 	if old.Level != Fsync && c.Level == Fsync {
 		return l.SyncRound()
 	}
 	return nil
+}
+
+// showAllLocked has readers see everything appended so far, where it can be in the files.
+func (l *Log) showAllLocked() {
+	if l.storeLocked() != nil {
+		return
+	}
+	for _, s := range l.unfinished {
+		s.Show(s.Size())
+	}
+	l.active.Show(l.active.Size())
+	l.publish(l.LogEnd())
 }
 
 // Failed is nil, or the error that every append gets since the disk failed the

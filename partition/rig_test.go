@@ -172,7 +172,8 @@ func (r *rig) drain() {
 func (r *rig) sync() {
 	if r.commits > 0 {
 		r.commits = 0
-		if err := r.log.SyncRound(); r.log.Failed() == nil { // a log that failed says so to who waits
+		err := r.log.SyncRound()
+		if refused := r.full && errors.Is(err, syscall.ENOSPC); r.log.Failed() == nil && !refused { // who waits was told
 			r.allow("sync", err)
 		}
 	}
@@ -287,6 +288,8 @@ func (r *rig) collect(drained bool) {
 		}
 		if s.Err == nil {
 			r.enter(s)
+		} else {
+			r.strike(s)
 		}
 		if !s.told {
 			rest = append(rest, s)
@@ -309,6 +312,16 @@ func (r *rig) enter(s *sent) {
 		r.told = max(r.told, end)
 		if s.level == partition.Fsync {
 			r.durable = max(r.durable, end)
+		}
+	}
+}
+
+// strike takes out of the book what was entered and then refused.
+func (r *rig) strike(s *sent) {
+	for i, v := range s.vals {
+		if off := s.Base + record.Offset(i); !maybeStored(s.Err) && r.wrote[off] == v {
+			delete(r.wrote, off)
+			r.high = min(r.high, s.Base)
 		}
 	}
 }

@@ -11,11 +11,12 @@ import (
 // rollBefore says whether b has to start a new segment: the active one would
 // pass its size, its age, or what its index can hold.
 func (w *writer) rollBefore(b *record.Batch) bool {
-	size := int64(w.seg.Size()) + w.bytes
+	more := w.l.tailSizeLocked() + w.bytes
+	size := int64(w.seg.Size()) + more
 	if size == 0 { // offsets that are kept may begin far above an empty segment
 		return !w.seg.Fits(int64(b.Size()), b.LastOffset())
 	}
-	if size+int64(b.Size()) > w.cfg.SegmentBytes || w.seg.IndexFull() || !w.seg.Fits(w.bytes+int64(b.Size()), b.LastOffset()) {
+	if size+int64(b.Size()) > w.cfg.SegmentBytes || w.seg.IndexFull() || !w.seg.Fits(more+int64(b.Size()), b.LastOffset()) {
 		return true
 	}
 	facts := activeFacts(w.seg)
@@ -26,6 +27,9 @@ func (w *writer) rollBefore(b *record.Batch) bool {
 		facts.Next = b.BaseOffset
 	}
 	facts.MaxTimestamp = max(facts.MaxTimestamp, w.latest, b.MaxTimestamp)
+	if t := w.l.tail; t != nil {
+		facts.MaxTimestamp = max(facts.MaxTimestamp, t.latest)
+	}
 	return retention.RollDue(facts, w.cfg.SegmentAge, w.now)
 }
 
@@ -48,6 +52,9 @@ func (l *Log) rollLocked(base record.Offset) error {
 	old := l.active
 	if old.Size() == 0 && old.Base() >= base { // above it, when a batch with a gap in front is on its way
 		return nil
+	}
+	if err := l.storeLocked(); err != nil {
+		return err
 	}
 	s, err := segment.Create(l.env.FS, l.env.Files, l.dir, base, l.segmentOptions())
 	if err != nil {

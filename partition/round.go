@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/varvelog/varve/record"
@@ -25,12 +26,13 @@ type Round struct {
 type Range struct {
 	Base     record.Offset // of the segment
 	From, To record.Pos
+	log      *Log
 	seg      *segment.Segment
 }
 
-// Read reads the range as it stands in the file. Nothing is checked: the bytes are
-// the appender's, and whoever replays them finds out.
-func (g *Range) Read(buf []byte) error { return g.seg.ReadRaw(buf[:g.To-g.From], g.From) }
+// Read reads the range, as it stands in the file or will stand there. Nothing is checked:
+// the bytes are the appender's, and whoever replays them finds out.
+func (g *Range) Read(buf []byte) error { return g.log.read(g.seg, buf[:g.To-g.From], g.From) }
 
 // place is a byte of the log: everything in front of it is durable.
 type place struct {
@@ -67,16 +69,16 @@ func (l *Log) beginLocked() (*Round, error) {
 	defer l.appendMu.Unlock()
 	r.Next, r.names = l.LogEnd(), l.names
 	for _, s := range l.unfinished {
-		r.add(s)
+		r.add(s, s.Size())
 	}
-	r.add(l.active)
+	r.add(l.active, l.active.Size()+record.Pos(l.tailSizeLocked()))
+	l.lendLocked()
 	return r, nil
 }
 
-func (r *Round) add(s *segment.Segment) {
-	size := s.Size()
+func (r *Round) add(s *segment.Segment, size record.Pos) {
 	r.segments, r.ends = append(r.segments, s), append(r.ends, size)
-	g := Range{Base: s.Base(), To: size, seg: s}
+	g := Range{Base: s.Base(), To: size, log: r.l, seg: s}
 	switch held := r.l.held; {
 	case s.Base() < held.base:
 		return
@@ -100,6 +102,9 @@ func (r *Round) Bytes() int64 {
 // Sync has the files take the round to the disk: rolled segments, the active one,
 // and the names of new files. It is what a round costs without the journal.
 func (r *Round) Sync() error {
+	if err := r.store(); err != nil {
+		return &unstoredError{err}
+	}
 	for _, s := range r.segments {
 		if err := s.Sync(); err != nil && !segment.IsRemoved(err) {
 			return fmt.Errorf("%s: %w", s.Path(), err)
@@ -108,11 +113,45 @@ func (r *Round) Sync() error {
 	return r.l.syncNames(r.names)
 }
 
+// store makes sure that the files have what the round has.
+func (r *Round) store() error {
+	last := len(r.segments) - 1
+	if r.segments[last].Size() >= r.ends[last] {
+		return nil
+	}
+	return r.l.Store()
+}
+
+// unstoredError says that the file of the active segment did not take the tail. That is
+// no failed sync: nothing was told to be durable.
+type unstoredError struct{ cause error }
+
+func (e *unstoredError) Error() string { return e.cause.Error() }
+func (e *unstoredError) Unwrap() error { return e.cause }
+
 // End ends the round. Without an error the durable end rises, readers of a topic of
 // level fsync see it, and appends that wait are acknowledged. With one the log is
-// read-only from then on: a round is not tried again.
+// read-only from then on: a round is not tried again. But where only a file refused what
+// was to be written to it, that is told to who waits, and the log goes on.
 func (r *Round) End(err error) {
 	l := r.l
+	var unstored *unstoredError
+	if err == nil {
+		if err = r.store(); err != nil {
+			unstored = &unstoredError{err}
+		}
+	} else {
+		errors.As(err, &unstored)
+	}
+	switch {
+	case unstored == nil || l.Failed() != nil:
+	case l.gone.Load():
+		l.giveUpLocked(ErrClosed)
+		return
+	default:
+		l.takeBack(unstored.cause)
+		return
+	}
 	if err != nil {
 		defer func() { l.giveUpLocked(l.Failed()) }() // also when the Logger panics
 		l.fail(err)

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/varvelog/varve/record"
@@ -16,14 +17,14 @@ func (l *Log) SyncRound() error {
 	}
 	if err := r.Sync(); err != nil {
 		r.End(err)
-		return l.Failed()
+		return cmp.Or(l.Failed(), err)
 	}
 	r.End(nil)
 	return nil
 }
 
-// WaitDurable returns nil when everything below end is on stable storage, which it
-// asks for. An end that the log has not reached is an *OutOfRangeError.
+// WaitDurable returns nil when everything below end is on stable storage, and in its file,
+// which it asks for. An end that the log has not reached is an *OutOfRangeError.
 func (l *Log) WaitDurable(ctx context.Context, end record.Offset) error {
 	if have := l.LogEnd(); end > have {
 		return &OutOfRangeError{Asked: end, Start: l.Start(), End: have}
@@ -37,6 +38,9 @@ func (l *Log) WaitDurable(ctx context.Context, end record.Offset) error {
 		case <-ctx.Done():
 			l.durables.unpark(w)
 			return ctx.Err()
+		}
+		if err := l.unstored.Load(); err != nil && l.DurableEnd() < end {
+			return *err
 		}
 	}
 	switch {

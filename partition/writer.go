@@ -24,6 +24,7 @@ type writer struct {
 	open    []*Append       // requests of the batch under construction
 	size    int             // bytes of that batch, at most
 	codec   record.Codec    // of that batch
+	level   Level           // as of the last write
 	parts   []part          // what to write, in order
 	entries []segment.Entry // one for each batch in parts
 	bytes   int64           // of all parts
@@ -227,17 +228,50 @@ func (w *writer) flush() {
 	w.latest = segment.NoMaxTimestamp
 }
 
-// append writes to the segment. On a topic of level fsync nothing goes into a new
-// one before everything in front of it is durable. All that waits for the one
-// waits for the other anyway, and recovery can tell by it: a crash leaves no batch
-// behind a torn place but in the same file.
+// append writes to the segment, or leaves that to the round that makes it durable. On a
+// topic of level fsync nothing goes into a new segment before everything in front of it is
+// durable. All that waits for the one waits for the other anyway, and recovery can tell by
+// it: a crash leaves no batch behind a torn place but in the same file.
+//
+// The level is asked for behind that: it may have changed since the round of appending
+// began, when appendMu was let go.
 func (w *writer) append() error {
-	if w.l.Config().Level == Fsync && w.seg.Size() == 0 {
-		if err := w.l.settleLocked(); err != nil {
+	l, first := w.l, w.seg.Size() == 0
+	if first && l.Config().Level == Fsync {
+		if err := l.settleLocked(); err != nil {
 			return err
 		}
 	}
-	return w.seg.Append(w.bufs, w.entries, w.now)
+	w.level = l.Config().Level
+	if w.mayWait() {
+		l.keepLocked(w.bufs, w.entries, w.now, w.latest)
+		return nil
+	}
+	if err := l.storeLocked(); err != nil {
+		return err
+	}
+	if err := w.seg.Append(w.bufs, w.entries, w.now); err != nil {
+		return err
+	}
+	if first { // the name of its file has to become durable too
+		l.names++
+	}
+	return nil
+}
+
+// mayWait says whether the write can wait for its round: nobody is told before that, and
+// the disk has space for it.
+func (w *writer) mayWait() bool {
+	size := w.l.tailSizeLocked() + w.bytes
+	if w.level != Fsync || w.seg.Size() == 0 || size > tailBytes || (w.l.tail != nil && w.l.tail.stuck) {
+		return false
+	}
+	for _, a := range w.wrote {
+		if a.Ack != LevelDefault && a.Ack != Fsync {
+			return false
+		}
+	}
+	return w.seg.Reserve(size)
 }
 
 // gather lists the buffers of a write. Parts made in the arena lie back to back
@@ -261,15 +295,10 @@ func (w *writer) gather() {
 	}
 }
 
-// appended notes that all batches are in the file, up to end. The level is asked for
-// here: it may have changed since the round began, when appendMu was let go.
+// appended notes that all batches are in the log, up to end.
 func (w *writer) appended(end record.Offset) {
-	l := w.l
-	level := l.Config().Level
+	l, level := w.l, w.level
 	l.logEnd.Store(int64(end))
-	if int64(w.seg.Size()) == w.bytes { // its first: the name of its file has to become durable too
-		l.names++
-	}
 	l.stats.appended(w.entries, w.bytes)
 	if level != Fsync {
 		w.seg.Show(w.seg.Size())

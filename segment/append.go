@@ -2,6 +2,7 @@ package segment
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"math"
@@ -65,8 +66,11 @@ func (s *Segment) Append(bufs [][]byte, entries []Entry, now int64) error {
 	if _, err := s.activeIndex(); err != nil {
 		return err
 	}
-	start := s.size.Load()
-	if err := s.makeRoom(h, start, entries); err != nil {
+	start, end := s.size.Load(), s.size.Load()
+	for i := range entries {
+		end += int64(entries[i].Size)
+	}
+	if err := s.makeRoom(h, end); err != nil {
 		return err
 	}
 	if _, err := h.file.WriteVecAt(bufs, start); err != nil {
@@ -98,14 +102,10 @@ func (s *Segment) cutBack(h *handle, end int64) error {
 	return h.file.Sync()
 }
 
-// makeRoom has the disk keep space for entries behind start, and for some that follow,
+// makeRoom has the disk keep space for a file of need bytes, and for some that follow,
 // so that a full disk is met before anything is written, and not when the kernel comes
 // to write it back.
-func (s *Segment) makeRoom(h *handle, start int64, entries []Entry) error {
-	need := start
-	for i := range entries {
-		need += int64(entries[i].Size)
-	}
+func (s *Segment) makeRoom(h *handle, need int64) error {
 	if need <= s.room {
 		return nil
 	}
@@ -118,10 +118,31 @@ func (s *Segment) makeRoom(h *handle, start int64, entries []Entry) error {
 		room = need
 		err = h.file.Allocate(room)
 	}
+	if s.roomless = errors.Is(err, errors.ErrUnsupported); s.roomless {
+		err = nil
+	}
 	if err == nil {
 		s.room = room
 	}
 	return err
+}
+
+// Reserve has the disk keep space for size bytes behind the end, and says whether it does:
+// then a write of them, some time later, meets no full disk.
+func (s *Segment) Reserve(size int64) bool {
+	end := s.size.Load() + size
+	switch {
+	case s.Failed() != nil || s.active.Load() == nil || s.roomless:
+		return false
+	case end <= s.room:
+		return true
+	}
+	h, err := s.pin()
+	if err != nil {
+		return false
+	}
+	defer h.unpin()
+	return s.makeRoom(h, end) == nil && !s.roomless
 }
 
 // A segment keeps a quarter more space than it takes, within these bounds, while there is

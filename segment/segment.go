@@ -32,7 +32,7 @@ type Options struct {
 //
 //	field            guarded by   written by
 //	fs, files, dir, base, opt, mark, before, holed   (immutable)   Create, Open…, Adopt
-//	room             the appender's, and then of Finish   makeRoom, giveBack
+//	room, roomless   the appender's, and then of Finish   makeRoom, giveBack
 //	head             the appender's   note
 //	size, next, maxTimestamp, firstTimestamp, firstAppend, lastAppend,
 //	firstEpoch, lastEpoch, turns, headerSum, dense   atomic   the appender
@@ -64,6 +64,7 @@ type Segment struct {
 	lastEpoch      atomic.Int32
 	headerSum      atomic.Uint32
 	room           int64                        // bytes of space that the disk keeps, as far as this process knows
+	roomless       bool                         // it keeps none for a file
 	head           [uncovered]byte              // room for the head of an entry
 	turns          atomic.Pointer[[]EpochStart] // epochs that began since the segment was taken up
 	dense          atomic.Bool

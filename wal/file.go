@@ -3,6 +3,7 @@ package wal
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -33,7 +34,7 @@ func create(fsys vfs.FS, name string, head fileHead) (*file, error) {
 		return nil, err
 	}
 	c := &file{name: name, f: f}
-	if err = f.Allocate(head.size); err == nil {
+	if err = f.Allocate(head.size); err == nil || errors.Is(err, errors.ErrUnsupported) {
 		err = zero(f, head.size)
 	}
 	if err == nil {

@@ -1,10 +1,6 @@
 package vfs
 
-import (
-	"errors"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // vecMax is IOV_MAX, which the kernel has fixed in its interface (UIO_MAXIOV).
 const vecMax = 1024
@@ -21,13 +17,9 @@ func (f *dirFile) writeVec(bufs [][]byte, off int64) (n int, err error) {
 
 // allocate keeps the length: a tail of zeros is no valid log to other tools.
 func (f *dirFile) allocate(size int64) error {
-	err := f.control(func(fd int) error {
+	return f.control(func(fd int) error {
 		return untilDone(func() error { return unix.Fallocate(fd, unix.FALLOC_FL_KEEP_SIZE, 0, size) })
 	})
-	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
-		return nil
-	}
-	return err
 }
 
 // fdatasync is the system call but to a test, which listens in as with fsync.

@@ -2,6 +2,8 @@
 
 package vfs
 
+import "errors"
+
 const vecMax = 1
 
 func (f *dirFile) writeVec(bufs [][]byte, off int64) (int, error) {
@@ -9,7 +11,7 @@ func (f *dirFile) writeVec(bufs [][]byte, off int64) (int, error) {
 }
 
 // allocate has no call here that keeps the length and is worth its difference.
-func (f *dirFile) allocate(int64) error { return nil }
+func (f *dirFile) allocate(int64) error { return errors.ErrUnsupported }
 
 // syncData is os.File.Sync: F_FULLFSYNC on darwin, where fsync stops at the
 // drive's cache, and FlushFileBuffers on windows.

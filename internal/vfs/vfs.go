@@ -57,7 +57,8 @@ type File interface {
 	// Truncate sets the length.
 	Truncate(size int64) error
 	// Allocate reserves disk space for the first size bytes without changing
-	// the length. Where the platform cannot, it does nothing and succeeds.
+	// the length. Where the platform cannot, it does nothing and returns an error
+	// that matches errors.ErrUnsupported.
 	Allocate(size int64) error
 	// Sync makes data and length durable (fdatasync). After it failed once,
 	// nothing may be assumed of what was written since the last success.

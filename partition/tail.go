@@ -1,0 +1,173 @@
+package partition
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/varvelog/varve/record"
+	"github.com/varvelog/varve/segment"
+)
+
+// tailBytes bounds a tail. What does not fit goes to the file at once.
+const tailBytes = 64 << 10
+
+// tail is the end of a log that the file of the active segment does not have yet: batches
+// with offsets, which readers do not see and nobody was told of. On a topic of level
+// fsync the journal makes them durable, and they are written to the file while its sync
+// is under way. Whoever needs the file whole stores the tail first.
+//
+// What cannot be stored and no journal has is taken back. What the journal may have stays,
+// for a start would put it back: its publishers are told that it may have been stored, and
+// nothing is appended until the file has taken it.
+type tail struct {
+	bytes   []byte
+	entries []segment.Entry
+	lent    int   // entries, the first of them, that the round under way has
+	told    int   // of those, how many the journal may have
+	stuck   bool  // the file has refused it
+	now     int64 // of the last append
+	latest  int64 // largest timestamp
+	bufs    [1][]byte
+}
+
+var tails = sync.Pool{New: func() any { return new(tail) }}
+
+// size is how many bytes the first n entries have.
+func (t *tail) size(n int) (size int) {
+	for i := range t.entries[:n] {
+		size += t.entries[i].Size
+	}
+	return size
+}
+
+// drop forgets the first n entries.
+func (t *tail) drop(n, bytes int) {
+	t.entries = t.entries[:copy(t.entries, t.entries[n:])]
+	t.bytes = t.bytes[:copy(t.bytes, t.bytes[bytes:])]
+	t.lent, t.told = max(0, t.lent-n), max(0, t.told-n)
+}
+
+// tailSizeLocked is how many bytes the log has behind the end of its active file.
+func (l *Log) tailSizeLocked() int64 {
+	if l.tail == nil {
+		return 0
+	}
+	return int64(len(l.tail.bytes))
+}
+
+// keepLocked puts batches behind the tail.
+func (l *Log) keepLocked(bufs [][]byte, entries []segment.Entry, now, latest int64) {
+	t := l.tail
+	if t == nil {
+		t = tails.Get().(*tail)
+		t.latest, l.tail = latest, t
+	}
+	for _, b := range bufs {
+		t.bytes = append(t.bytes, b...)
+	}
+	t.entries = append(t.entries, entries...)
+	t.now, t.latest = now, max(t.latest, latest)
+}
+
+// storeLocked writes the tail to its file.
+func (l *Log) storeLocked() error {
+	if l.tail == nil {
+		return nil
+	}
+	return l.storeFirstLocked(len(l.tail.entries))
+}
+
+// storeFirstLocked writes the first n entries of the tail to their file. Space was kept
+// for them, so that a full disk was met before.
+func (l *Log) storeFirstLocked(n int) error {
+	t := l.tail
+	switch {
+	case n == 0:
+		return nil
+	case l.gone.Load():
+		return ErrClosed
+	case l.Failed() != nil:
+		return l.Failed()
+	}
+	size := t.size(n)
+	t.bufs[0] = t.bytes[:size]
+	if err := l.active.Append(t.bufs[:], t.entries[:n], t.now); err != nil {
+		l.noteFailure(l.active)
+		return fmt.Errorf("append %s at offset %d: %w", l.name, t.entries[0].Base, err)
+	}
+	t.drop(n, size)
+	t.stuck = false
+	l.unstored.Store(nil)
+	l.freeTailLocked()
+	return nil
+}
+
+// freeTailLocked lets go of a tail that is empty.
+func (l *Log) freeTailLocked() {
+	if t := l.tail; len(t.entries) == 0 {
+		l.tail = nil
+		tails.Put(t)
+	}
+}
+
+// takeBack is the end of a round of which the file would not take the tail: err says why.
+// Who waits for what the journal may have is told that it may have been stored; what is
+// behind that was not, and its offsets are given out again.
+func (l *Log) takeBack(err error) {
+	l.appendMu.Lock()
+	if t := l.tail; t != nil {
+		if t.told < len(t.entries) {
+			l.logEnd.Store(int64(t.entries[t.told].Base))
+			t.bytes, t.entries = t.bytes[:t.size(t.told)], t.entries[:t.told]
+		}
+		if t.lent, t.stuck = 0, t.told > 0; t.stuck {
+			l.unstored.Store(&err)
+		}
+		l.freeTailLocked()
+	}
+	told := l.acks.takeAll()
+	end := l.LogEnd()
+	l.appendMu.Unlock()
+	l.endLocked()
+	l.durables.wake()
+	for _, a := range told {
+		if a.done.Err = err; a.end <= end {
+			a.done.Err = &MaybeStoredError{err}
+		}
+	}
+	tellAll(told)
+}
+
+// Store writes what a round has of the tail to its file: beside the sync of the journal.
+// The end of the round does it where that was not called.
+func (l *Log) Store() error {
+	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
+	if l.tail == nil {
+		return nil
+	}
+	return l.storeFirstLocked(l.tail.lent)
+}
+
+// lendLocked notes that a round has all of the tail.
+func (l *Log) lendLocked() {
+	if l.tail != nil {
+		l.tail.lent = len(l.tail.entries)
+	}
+}
+
+// read reads bytes of a segment, from the tail those that its file does not have.
+func (l *Log) read(s *segment.Segment, buf []byte, from record.Pos) error {
+	l.appendMu.Lock()
+	size := s.Size()
+	stored := max(0, min(len(buf), int(size-from)))
+	if stored < len(buf) { // s is the active one: a roll stores the tail
+		l.tail.told = l.tail.lent
+		copy(buf[stored:], l.tail.bytes[from+record.Pos(stored)-size:])
+	}
+	l.appendMu.Unlock()
+	if stored == 0 {
+		return nil
+	}
+	return s.ReadRaw(buf[:stored], from)
+}
