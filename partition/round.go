@@ -135,26 +135,13 @@ func (e *unstoredError) Unwrap() error { return e.cause }
 // was to be written to it, that is told to who waits, and the log goes on.
 func (r *Round) End(err error) {
 	l := r.l
-	var unstored *unstoredError
 	if err == nil {
-		if err = r.store(); err != nil {
-			unstored = &unstoredError{err}
+		if cause := r.store(); cause != nil {
+			err = &unstoredError{cause}
 		}
-	} else {
-		errors.As(err, &unstored)
-	}
-	switch {
-	case unstored == nil || l.Failed() != nil:
-	case l.gone.Load():
-		l.giveUpLocked(ErrClosed)
-		return
-	default:
-		l.takeBack(unstored.cause)
-		return
 	}
 	if err != nil {
-		defer func() { l.giveUpLocked(l.Failed()) }() // also when the Logger panics
-		l.fail(err)
+		l.endFailed(err)
 		return
 	}
 	for i, s := range r.segments {
@@ -169,6 +156,20 @@ func (r *Round) End(err error) {
 	l.endLocked()
 	l.durables.wake()
 	l.acks.reached(next) // last: it calls others
+}
+
+// endFailed ends a round that has failed.
+func (l *Log) endFailed(err error) {
+	var unstored *unstoredError
+	switch file := errors.As(err, &unstored); {
+	case !file || l.Failed() != nil:
+		defer func() { l.giveUpLocked(l.Failed()) }() // also when the Logger panics
+		l.fail(err)
+	case l.gone.Load():
+		l.giveUpLocked(ErrClosed)
+	default:
+		l.takeBack(unstored.cause)
+	}
 }
 
 // giveUpLocked ends a round that could not be done, or not begun, and tells who waits.

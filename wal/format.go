@@ -102,12 +102,16 @@ func (f *Frame) Size() int64 {
 
 func align(n, to int64) int64 { return (n + to - 1) / to * to }
 
-// seed starts a checksum of something that stands at a position of a file.
+// seed starts a checksum of something that stands at a position of a file: it is the
+// CRC-32C of both, big-endian. A slice for crc32 would be an allocation a frame.
 func seed(id uint64, pos int64) uint32 {
-	var b [16]byte
-	binary.BigEndian.PutUint64(b[:], id)
-	binary.BigEndian.PutUint64(b[8:], uint64(pos))
-	return crc32.Checksum(b[:], castagnoli)
+	crc := ^uint32(0)
+	for _, v := range [...]uint64{id, uint64(pos)} {
+		for shift := 56; shift >= 0; shift -= 8 {
+			crc = castagnoli[byte(crc)^byte(v>>shift)] ^ crc>>8
+		}
+	}
+	return ^crc
 }
 
 func sum(id uint64, pos int64, data []byte) uint32 {
@@ -201,7 +205,7 @@ func decodeRoundHead(b []byte, id uint64, pos int64) (roundHead, bool) {
 func appendFrame(b []byte, f *Frame, id uint64, start int64) []byte {
 	be := binary.BigEndian
 	at := len(b)
-	pos := start + int64(at)
+	sum := seed(id, start+int64(at))
 	b = append(b, make([]byte, frameHeader)...)
 	if f.Kind == Direct {
 		b = be.AppendUint64(b, uint64(f.Length))
@@ -212,13 +216,13 @@ func appendFrame(b []byte, f *Frame, id uint64, start int64) []byte {
 	h := b[at:]
 	h[4] = byte(f.Kind)
 	be.PutUint32(h[8:], uint32(len(payload)))
-	be.PutUint32(h[12:], sum(id, pos, payload))
+	be.PutUint32(h[12:], crc32.Update(sum, castagnoli, payload))
 	copy(h[16:], f.Log.Topic[:])
 	be.PutUint32(h[32:], uint32(f.Log.Partition))
 	be.PutUint64(h[40:], uint64(f.Base))
 	be.PutUint64(h[48:], uint64(f.Pos))
 	be.PutUint64(h[56:], uint64(f.Next))
-	be.PutUint32(h, sum(id, pos, h[4:frameHeader]))
+	be.PutUint32(h, crc32.Update(sum, castagnoli, h[4:frameHeader]))
 	for len(b)%8 != 0 {
 		b = append(b, 0)
 	}

@@ -13,7 +13,7 @@ const (
 // mutants are the breaks. What is broken is what a peer, or an earlier state of this
 // code, got wrong.
 var mutants = []mutant{
-	{"acknowledged without the journal", "journal.go",
+	{"acknowledged without the journal", "gathering.go",
 		"		_, err := g.j.wal.Write(g.frames)\n", "		var err error\n", root, crashes},
 	{"replay writes nothing", "replay.go",
 		"log.Data(f.Base, f.Pos, f.Payload, f.Next)", "log.Data(f.Base, f.Pos, nil, f.Next)", root, crashes},
@@ -39,7 +39,7 @@ var mutants = []mutant{
 		"	err := l.syncNames(names)\n", "	_, err := names, error(nil)\n", root, crashes},
 	{"no closing mark", "journal.go",
 		"	_, err := j.wal.Write(nil)\n", "	var err error\n", root, crashes},
-	{"full journal is fatal", "journal.go",
+	{"full journal is fatal", "gathering.go",
 		"		if errors.Is(err, wal.ErrFull) {\n			for", "		if false {\n			for", root, crashes},
 	{"clean mark of any start is believed", "checkpoint.go",
 		"!ok || mark.Starts != starts", "!ok", root, "OldMarkBeside"},
@@ -50,9 +50,9 @@ var mutants = []mutant{
 	{"journal: a file used again keeps its id", "wal/journal.go",
 		"		head.size = c.head.size\n", "		head.size, head.id = c.head.size, c.head.id\n", journal, "."},
 	{"journal: checksums without the position", "wal/format.go",
-		"	binary.BigEndian.PutUint64(b[8:], uint64(pos))\n", "	_ = pos\n", journal, "."},
+		"[...]uint64{id, uint64(pos)}", "[...]uint64{id, 0}", journal, "."},
 	{"journal: checksums without the id", "wal/format.go",
-		"	binary.BigEndian.PutUint64(b[:], id)\n", "	_ = id\n", journal, "."},
+		"[...]uint64{id, uint64(pos)}", "[...]uint64{0, uint64(pos)}", journal, "."},
 	{"journal: a failed sync is tried again", "wal/journal.go",
 		"	if j.failed != nil {\n		return 0, j.failed\n	}\n", "", journal, "."},
 	{"journal: a spare file does not learn what is released", "wal/journal.go",
@@ -62,7 +62,7 @@ var mutants = []mutant{
 	{"names of new files are not synced", "partition/sync.go",
 		"	if err := l.env.FS.SyncDir(l.dir); err != nil {\n		return err\n	}\n", "", part, "."},
 	{"acknowledged before the round", "partition/round.go",
-		"		l.fail(err)\n		return\n", "		return\n", part, "."},
+		"		l.endFailed(err)\n		return\n", "		_ = err\n", part, "."},
 	{"a new segment does not wait for the one in front", "partition/roll.go",
 		"	if !l.Unsynced() {\n", "	if true || !l.Unsynced() {\n", part, "."},
 	{"readers see what is not durable", "partition/writer.go",
