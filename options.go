@@ -29,8 +29,10 @@ type Options struct {
 	// file system, at most 64 MiB; negative: none.
 	ReserveBytes int64
 	// OpenFiles bounds how many segments hold a file open. A segment takes one
-	// descriptor and up to two mappings. 0: an eighth of the process's limit of
-	// descriptors, at most 4096. Fewer cost an open for a read of a cold segment.
+	// descriptor and up to two mappings. 0: half of the process's limit of descriptors,
+	// at most 16384. Fewer cost an open for a read of a cold segment; fewer than
+	// there are partitions that take records cost an open for an append, and a sync of
+	// the file that makes room.
 	OpenFiles int
 	// CacheBytes bounds the decompressed batches that readers share. 0: 64 MiB,
 	// negative: none, so that every reader decompresses for itself.
@@ -66,7 +68,7 @@ const (
 	defaultJournalBytes      = 256 << 20
 	defaultScrubRate         = 2 << 20
 	defaultCommitRetention   = 7 * 24 * time.Hour
-	maxOpenFiles             = 4096
+	maxOpenFiles             = 16384
 )
 
 // withDefaults fills in what was left zero.
@@ -82,7 +84,7 @@ func (o Options) withDefaults() Options {
 	}
 	o.JournalBytes = max(o.JournalBytes, wal.MinBytes)
 	if o.OpenFiles <= 0 {
-		o.OpenFiles = min(fileLimit()/8, maxOpenFiles)
+		o.OpenFiles = min(fileLimit()/2, maxOpenFiles)
 	}
 	if o.CacheBytes == 0 {
 		o.CacheBytes = defaultCacheBytes
