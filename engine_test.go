@@ -53,7 +53,7 @@ func TestGoldenDirectories(t *testing.T) {
 	}
 }
 
-// A directory of version 1 becomes one of version 2 with the first start, whenever
+// A directory of version 1 becomes one of this version with the first start, whenever
 // the power goes meanwhile.
 func TestUpgradeMayBeCutAnywhere(t *testing.T) {
 	want := readGolden(t, "testdata/golden/v1/records.json")

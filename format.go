@@ -12,7 +12,7 @@ import (
 
 // FormatVersion is the version of the data directory that this varve writes, and
 // the newest it reads. A newer directory is refused, untouched.
-const FormatVersion = 2
+const FormatVersion = 3
 
 type formatBody struct {
 	Version int `json:"version"`

@@ -15,11 +15,14 @@ type gathering struct {
 	frames []wal.Frame
 	tasks  []*logJournal
 	carry  []*logJournal // those of which the frames have the bytes
+	back   []*logJournal // of those, whose files have refused them
 }
 
+// dataBytes is what the bytes of a round take of one of the wal: with as many frames to
+// take them back, of which one is used at most.
 func dataBytes(r *partition.Round) (n int64) {
 	for _, g := range r.Ranges {
-		n += wal.FrameBytes(int64(g.To - g.From))
+		n += wal.FrameBytes(int64(g.To-g.From)) + wal.CutBytes
 	}
 	return n
 }
@@ -89,11 +92,14 @@ func (g *gathering) write() {
 			g.tasks, err = without(g.tasks, g.carry), nil
 		}
 		for _, t := range g.tasks {
-			t.round.End(err)
+			if !t.round.End(err) {
+				g.back = append(g.back, t)
+			}
 		}
 		if ahead {
 			<-g.j.stored
 		}
+		g.takeBack()
 	}
 	if cap(g.buf) > 4<<20 {
 		g.buf = nil
@@ -102,6 +108,25 @@ func (g *gathering) write() {
 	clear(g.tasks)
 	clear(g.carry)
 	g.room, g.buf, g.frames, g.tasks, g.carry = g.j.wal.MaxRound(), g.buf[:0], g.frames[:0], g.tasks[:0], g.carry[:0]
+}
+
+// takeBack writes what files have refused of the round that was just written into the next
+// one, to be taken back. Nothing comes between the two, and there is room for it.
+func (g *gathering) takeBack() {
+	if len(g.back) == 0 {
+		return
+	}
+	clear(g.frames)
+	g.frames = g.frames[:0]
+	for _, t := range g.back {
+		g.frames = append(g.frames, frame(t, 0, wal.Cut))
+	}
+	_, err := g.j.wal.Write(g.frames)
+	for _, t := range g.back {
+		t.round.End(err)
+	}
+	clear(g.back)
+	g.back = g.back[:0]
 }
 
 // without are the tasks of all that are not among some, in order.

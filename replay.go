@@ -49,7 +49,7 @@ func (r *replay) visit(round wal.Round) error {
 		if !round.Last || round.Damaged == "" { // a whole one says the same of what is in front of it
 			log.Durable(f.Next)
 		}
-		if f.Kind != wal.Data {
+		if f.Kind != wal.Data || f.Payload == nil {
 			continue
 		}
 		before := log.Pending()

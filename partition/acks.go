@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/varvelog/varve/record"
@@ -68,6 +69,20 @@ func (w *acks) takeAll() []ack {
 	list := w.list
 	w.list = nil
 	return list
+}
+
+// takeBehind takes out those that are not done when everything below end is durable.
+func (w *acks) takeBehind(end record.Offset) []ack {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := len(w.list)
+	for n > 0 && w.list[n-1].end > end {
+		n--
+	}
+	behind := slices.Clone(w.list[n:])
+	clear(w.list[n:])
+	w.list = w.list[:n]
+	return behind
 }
 
 func tellAll(list []ack) {

@@ -64,7 +64,8 @@ func (l *Log) snapshotActive(of func(*segment.Segment) (segment.State, error)) (
 	if len(l.unfinished) > 0 {
 		return cp, nil, nil
 	}
-	if err := l.storeLocked(); err != nil { // the journal is about to forget it
+	l.storeLocked() // the journal is about to forget it; what is refused, is taken back
+	if err := l.Failed(); err != nil {
 		return cp, nil, err
 	}
 	cp = Checkpoint{Sparse: l.sparse.Load(), Taken: l.taken, Epoch: l.epoch, LastTime: l.lastTime.Load()}
@@ -82,8 +83,11 @@ func (l *Log) Close() (Checkpoint, error) {
 	var cp Checkpoint
 	var err error
 	if l.Unsynced() || l.Failed() != nil {
-		if err = l.SyncRound(); err != nil {
-			l.fail(err) // the journal is needed, also where a file alone refused something
+		if err = l.SyncRound(); err != nil && l.Failed() == nil {
+			err = l.SyncRound() // of what is in front of a tail that was refused, and taken back
+		}
+		if err != nil {
+			l.fail(err) // the journal is needed
 			err = l.Failed()
 		}
 	}

@@ -69,7 +69,7 @@ type Env struct {
 //	meta, doomed       trimMu         Trim, Retain
 //	seals              tidyMu         Tidy
 //	acks, waiters, durables   their own   appender and rounds; readers
-//	unstored           atomic         takeBack; nil again once the tail is in its file
+//	refused            atomic         dropTail
 //	failed             atomic, set once   any failed sync, or failed cut back
 //
 // A reader loads published first, then view, and returns nothing at or above
@@ -134,7 +134,7 @@ type Log struct {
 	clockTold atomic.Bool
 	closed    atomic.Bool
 	gone      atomic.Bool           // the topic is deleted: nothing is written any more
-	unstored  atomic.Pointer[error] // why the tail is stuck
+	refused   atomic.Pointer[error] // why a tail was taken back last
 	failed    atomic.Pointer[error]
 }
 

@@ -20,6 +20,7 @@ type Round struct {
 	names    int64
 	segments []*segment.Segment // in order: the durable end is a contiguous one
 	ends     []record.Pos
+	cut      bool // the file has refused the end of it, which the journal takes back
 }
 
 // Range is a piece of a segment.
@@ -63,8 +64,13 @@ func (l *Log) beginLocked() (*Round, error) {
 		l.giveUpLocked(err)
 		return nil, err
 	}
+	if err := l.refusal(); err != nil { // no round had it
+		l.takeBack()
+		return nil, err
+	}
 	r := &l.round
 	r.l, r.Ranges, r.segments, r.ends = l, r.Ranges[:0], r.segments[:0], r.ends[:0]
+	r.cut = false
 	l.appendMu.Lock()
 	defer l.appendMu.Unlock()
 	r.Next, r.names = l.LogEnd(), l.names
@@ -133,43 +139,68 @@ func (e *unstoredError) Unwrap() error { return e.cause }
 // level fsync see it, and appends that wait are acknowledged. With one the log is
 // read-only from then on: a round is not tried again. But where only a file refused what
 // was to be written to it, that is told to who waits, and the log goes on.
-func (r *Round) End(err error) {
+//
+// False says that the round is not over: the journal has what a file refused. It has to
+// write, before anything else, that the log ends where Ranges and Next say now, and to
+// call End again.
+func (r *Round) End(err error) bool {
 	l := r.l
-	if err == nil {
-		if cause := r.store(); cause != nil {
-			err = &unstoredError{cause}
+	if err == nil && !r.cut {
+		if refused := r.store(); refused != nil {
+			err = &unstoredError{refused}
+		}
+		if err != nil && l.Failed() == nil && !l.gone.Load() {
+			r.cutShort()
+			return false
 		}
 	}
-	if err != nil {
-		l.endFailed(err)
-		return
+	var unstored *unstoredError
+	switch {
+	case err == nil:
+		r.done()
+	case !errors.As(err, &unstored) || l.Failed() != nil:
+		defer func() { l.giveUpLocked(l.Failed()) }() // also when the Logger panics
+		l.fail(err)
+	case l.gone.Load():
+		l.giveUpLocked(ErrClosed)
+	default:
+		l.takeBack()
 	}
+	return true
+}
+
+// cutShort has the round end where the file of the active segment does. That stays so until
+// the round is over: nothing is appended behind a tail that was refused, and no segment
+// rolled.
+func (r *Round) cutShort() {
+	l, last := r.l, len(r.segments)-1
+	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
+	s := r.segments[last]
+	r.cut, r.ends[last], r.Next = true, s.Size(), s.Next()
+	r.Ranges = append(r.Ranges[:0], Range{Base: s.Base(), From: s.Size(), To: s.Size(), log: l, seg: s})
+}
+
+// done ends a round that is durable, and in the files.
+func (r *Round) done() {
+	l := r.l
 	for i, s := range r.segments {
 		s.Show(r.ends[i])
 	}
 	last := len(r.segments) - 1
 	l.held = place{r.segments[last].Base(), r.ends[last]}
 	raise(&l.durable, int64(r.Next))
+	var behind []ack
+	if r.cut {
+		behind = l.dropTail()
+	}
 	l.publish(r.Next)
 	l.stats.syncRounds.Add(1)
 	next := r.Next // r is the next round's when this one has ended
 	l.endLocked()
 	l.durables.wake()
 	l.acks.reached(next) // last: it calls others
-}
-
-// endFailed ends a round that has failed.
-func (l *Log) endFailed(err error) {
-	var unstored *unstoredError
-	switch file := errors.As(err, &unstored); {
-	case !file || l.Failed() != nil:
-		defer func() { l.giveUpLocked(l.Failed()) }() // also when the Logger panics
-		l.fail(err)
-	case l.gone.Load():
-		l.giveUpLocked(ErrClosed)
-	default:
-		l.takeBack(unstored.cause)
-	}
+	tellAll(behind)
 }
 
 // giveUpLocked ends a round that could not be done, or not begun, and tells who waits.

@@ -30,7 +30,9 @@ func (l *Log) WaitDurable(ctx context.Context, end record.Offset) error {
 		return &OutOfRangeError{Asked: end, Start: l.Start(), End: have}
 	}
 	w := NewWaiter()
-	settled := func() bool { return l.DurableEnd() >= end || l.Failed() != nil || l.gone.Load() }
+	settled := func() bool {
+		return l.DurableEnd() >= end || l.LogEnd() < end || l.Failed() != nil || l.gone.Load()
+	}
 	for l.durables.park(w, settled) {
 		l.env.Journal.Commit(l)
 		select {
@@ -39,15 +41,14 @@ func (l *Log) WaitDurable(ctx context.Context, end record.Offset) error {
 			l.durables.unpark(w)
 			return ctx.Err()
 		}
-		if err := l.unstored.Load(); err != nil && l.DurableEnd() < end {
-			return *err
-		}
 	}
 	switch {
 	case l.DurableEnd() >= end:
 		return nil
 	case l.Failed() != nil:
 		return l.Failed()
+	case l.LogEnd() < end: // it was taken back
+		return *l.refused.Load()
 	}
 	return ErrClosed
 }

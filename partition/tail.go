@@ -16,15 +16,14 @@ const tailBytes = 64 << 10
 // fsync the journal makes them durable, and they are written to the file while its sync
 // is under way. Whoever needs the file whole stores the tail first.
 //
-// What cannot be stored and no journal has is taken back. What the journal may have stays,
-// for a start would put it back: its publishers are told that it may have been stored, and
-// nothing is appended until the file has taken it.
+// What the file refuses is taken back, with all that is behind it: nobody is told of it but
+// that it failed, and its offsets are given out again. Where the journal has it, the journal
+// takes it back first. Meanwhile nothing is appended.
 type tail struct {
 	bytes   []byte
 	entries []segment.Entry
 	lent    int   // entries, the first of them, that the round under way has
-	told    int   // of those, how many the journal may have
-	stuck   bool  // the file has refused it
+	refused error // by the file: nothing is stored or appended until it is taken back
 	now     int64 // of the last append
 	latest  int64 // largest timestamp
 	bufs    [1][]byte
@@ -44,7 +43,7 @@ func (t *tail) size(n int) (size int) {
 func (t *tail) drop(n, bytes int) {
 	t.entries = t.entries[:copy(t.entries, t.entries[n:])]
 	t.bytes = t.bytes[:copy(t.bytes, t.bytes[bytes:])]
-	t.lent, t.told = max(0, t.lent-n), max(0, t.told-n)
+	t.lent = max(0, t.lent-n)
 }
 
 // tailSizeLocked is how many bytes the log has behind the end of its active file.
@@ -82,6 +81,8 @@ func (l *Log) storeLocked() error {
 func (l *Log) storeFirstLocked(n int) error {
 	t := l.tail
 	switch {
+	case t.refused != nil:
+		return t.refused
 	case n == 0:
 		return nil
 	case l.gone.Load():
@@ -93,11 +94,10 @@ func (l *Log) storeFirstLocked(n int) error {
 	t.bufs[0] = t.bytes[:size]
 	if err := l.active.Append(t.bufs[:], t.entries[:n], t.now); err != nil {
 		l.noteFailure(l.active)
-		return fmt.Errorf("append %s at offset %d: %w", l.name, t.entries[0].Base, err)
+		t.refused = err
+		return err
 	}
 	t.drop(n, size)
-	t.stuck = false
-	l.unstored.Store(nil)
 	l.freeTailLocked()
 	return nil
 }
@@ -105,37 +105,49 @@ func (l *Log) storeFirstLocked(n int) error {
 // freeTailLocked lets go of a tail that is empty.
 func (l *Log) freeTailLocked() {
 	if t := l.tail; len(t.entries) == 0 {
-		l.tail = nil
+		l.tail, t.refused = nil, nil
 		tails.Put(t)
 	}
 }
 
-// takeBack is the end of a round of which the file would not take the tail: err says why.
-// Who waits for what the journal may have is told that it may have been stored; what is
-// behind that was not, and its offsets are given out again.
-func (l *Log) takeBack(err error) {
+// refusal is why the file has refused the tail, nil where it has not.
+func (l *Log) refusal() error {
 	l.appendMu.Lock()
-	if t := l.tail; t != nil {
-		if t.told < len(t.entries) {
-			l.logEnd.Store(int64(t.entries[t.told].Base))
-			t.bytes, t.entries = t.bytes[:t.size(t.told)], t.entries[:t.told]
-		}
-		if t.lent, t.stuck = 0, t.told > 0; t.stuck {
-			l.unstored.Store(&err)
-		}
-		l.freeTailLocked()
+	defer l.appendMu.Unlock()
+	if l.tail == nil {
+		return nil
 	}
-	told := l.acks.takeAll()
-	end := l.LogEnd()
-	l.appendMu.Unlock()
+	return l.tail.refused
+}
+
+// takeBack is the end of a round that made nothing durable because the file has refused the
+// tail. What is in front of the tail is for another round.
+func (l *Log) takeBack() {
+	behind := l.dropTail()
+	if l.Unsynced() {
+		l.roundWanted.Store(true)
+	}
 	l.endLocked()
 	l.durables.wake()
-	for _, a := range told {
-		if a.done.Err = err; a.end <= end {
-			a.done.Err = &MaybeStoredError{err}
-		}
+	tellAll(behind)
+}
+
+// dropTail forgets a tail that was refused: the log ends where its file does. Returned is who
+// waits for it, to be told.
+func (l *Log) dropTail() []ack {
+	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
+	t, end := l.tail, l.active.Next()
+	err := fmt.Errorf("append %s at offset %d: %w", l.name, end, t.refused)
+	l.refused.Store(&err)
+	l.logEnd.Store(int64(end))
+	t.entries, t.bytes, t.lent = t.entries[:0], t.bytes[:0], 0
+	l.freeTailLocked()
+	behind := l.acks.takeBehind(end)
+	for _, a := range behind {
+		a.done.Err = err
 	}
-	tellAll(told)
+	return behind
 }
 
 // Store writes what a round has of the tail to its file: beside the sync of the journal.
@@ -162,7 +174,6 @@ func (l *Log) read(s *segment.Segment, buf []byte, from record.Pos) error {
 	size := s.Size()
 	stored := max(0, min(len(buf), int(size-from)))
 	if stored < len(buf) { // s is the active one: a roll stores the tail
-		l.tail.told = l.tail.lent
 		copy(buf[stored:], l.tail.bytes[from+record.Pos(stored)-size:])
 	}
 	l.appendMu.Unlock()

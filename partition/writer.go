@@ -263,7 +263,7 @@ func (w *writer) append() error {
 // the disk has space for it.
 func (w *writer) mayWait() bool {
 	size := w.l.tailSizeLocked() + w.bytes
-	if w.level != Fsync || w.seg.Size() == 0 || size > tailBytes || (w.l.tail != nil && w.l.tail.stuck) {
+	if w.level != Fsync || w.seg.Size() == 0 || size > tailBytes || (w.l.tail != nil && w.l.tail.refused != nil) {
 		return false
 	}
 	for _, a := range w.wrote {

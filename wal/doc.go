@@ -31,6 +31,15 @@
 // the closing mark, when there is nothing else to write: it says so of the last round
 // that had something in it.
 //
+// # What is taken back
+//
+// The caller writes its own files while a round is under way, and one of them may refuse
+// what the round has. Then the caller writes another round, right behind it, with a [Cut]
+// frame for each such log, and answers nobody before. Read, which looks one round ahead,
+// hands on what the cuts leave: a reader never sees what was taken back, so it need not
+// undo it: bytes that stand in a segment at that place since, and that no frame has, are
+// never written over.
+//
 // # Room
 //
 // Files are released when their caller says that their rounds are safe elsewhere, and

@@ -16,14 +16,14 @@ const page = 4096
 //
 //	 0  8  "varvewal"
 //	 8  4  CRC-32C of bytes 12 to 47
-//	12  4  version, 1
+//	12  4  version, 2
 //	16  8  number of the file, rising by one
 //	24  8  id, random: it seeds every checksum in the file
 //	32  8  size of the file
 //	40  8  rounds up to this one were not needed any more when this life began
 const (
 	fileMagic  = "varvewal"
-	version    = 1
+	version    = 2 // 1 has no frames of kind Cut
 	fileHeader = 48
 	headerCopy = 2048
 )
@@ -57,7 +57,7 @@ const (
 //	56  8  next offset: the one behind the last of the range
 //	64     payload, padded to a multiple of 8
 //
-// The payload of a Direct frame is the length of the range (8).
+// The payload of a Direct frame is the length of the range (8). A Cut frame has none.
 const frameHeader = 64
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -70,6 +70,9 @@ const (
 	Data Kind = 1
 	// Direct: Length bytes at Pos of the segment were synced there.
 	Direct Kind = 2
+	// Cut: the log ends at Pos of the segment, at the offset Next. What the round right in
+	// front of this one has behind that was refused by the segment and is taken back.
+	Cut Kind = 3
 )
 
 // Log names a partition.
@@ -87,6 +90,25 @@ type Frame struct {
 	Next    record.Offset // behind the last one in the range
 	Length  int64         // bytes of the range
 	Payload []byte        // Data: the bytes; nil when read back and they do not check
+	// TakenBack is how many bytes behind Length and Payload the next round took back,
+	// see Cut: read back, a frame is what is left of it.
+	TakenBack int64
+}
+
+// takenBack has the frames in front of a Cut be what it leaves of them.
+func takenBack(frames []Frame, cut *Frame) {
+	for i := range frames {
+		f := &frames[i]
+		more := int64(f.Pos) - int64(cut.Pos) + f.Length
+		if f.Kind != Data || f.Log != cut.Log || f.Base != cut.Base || more <= 0 {
+			continue
+		}
+		more = min(more, f.Length)
+		f.Length, f.TakenBack, f.Next = f.Length-more, f.TakenBack+more, min(f.Next, cut.Next)
+		if f.Payload = f.Payload[:min(f.Length, int64(len(f.Payload)))]; f.Length == 0 {
+			f.Payload = nil
+		}
+	}
 }
 
 // DirectPayload is the length of the payload of a Direct frame.
@@ -163,7 +185,7 @@ func decodeOneHead(b []byte) (fileHead, error) {
 		return fileHead{}, &formatError{"is no journal file"}
 	case crc32.Checksum(b[12:fileHeader], castagnoli) != be.Uint32(b[8:]):
 		return fileHead{}, &formatError{"header does not check"}
-	case be.Uint32(b[12:]) != version:
+	case be.Uint32(b[12:]) < 1 || be.Uint32(b[12:]) > version:
 		return fileHead{}, &formatError{fmt.Sprintf("has version %d, this varve knows %d", be.Uint32(b[12:]), version)}
 	}
 	h := fileHead{number: be.Uint64(b[16:]), id: be.Uint64(b[24:]), size: int64(be.Uint64(b[32:])), released: be.Uint64(b[40:])}
@@ -260,6 +282,7 @@ func decodeFrame(b []byte, id uint64, pos int64) (f Frame, size int64, whole boo
 			f.Length = int64(be.Uint64(b[frameHeader:]))
 			whole = f.Length >= 0
 		}
+	case f.Kind == Cut && n == 0:
 	default:
 		return Frame{}, 0, false
 	}

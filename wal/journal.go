@@ -96,8 +96,27 @@ func Open(fsys vfs.FS, dir string, o Options, old *Old, after uint64) *Journal {
 	return j
 }
 
-// MaxRound is how many bytes of frames every round takes, see FrameBytes.
-func (j *Journal) MaxRound() int64 { return j.least - page - roundHeader }
+// MaxRound is how many bytes of frames every round takes, see FrameBytes; each log of
+// which it has Data counts with those of a Cut beside.
+func (j *Journal) MaxRound() int64 { return j.least - 3*page - 2*roundHeader }
+
+// CutBytes is what a Cut frame takes of a round.
+const CutBytes = frameHeader
+
+// cutRoom is how much room a round needs behind it for one that takes it all back: there is
+// always some, in the same file, which is read as long as the round is.
+func cutRoom(frames []Frame) int64 {
+	n := int64(0)
+	for i := range frames {
+		if frames[i].Kind == Data {
+			n += CutBytes
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	return align(roundHeader+n, page)
+}
 
 // FrameBytes is what a frame with so many bytes of payload takes of a round.
 func FrameBytes(payload int64) int64 { return frameHeader + align(payload, 8) }
@@ -108,7 +127,8 @@ func FrameBytes(payload int64) int64 { return frameHeader + align(payload, 8) }
 var ErrFull = errors.New("journal has no room for another file")
 
 // Write writes a round and syncs it: when it returns nil, the frames are on stable
-// storage. Without frames it is a closing mark. After any error but ErrFull the
+// storage. Without frames it is a closing mark. One of Cut frames alone always has room
+// right behind the round that it cuts. After any error but ErrFull the
 // journal is of no more use: what the disk has of the round is not known.
 func (j *Journal) Write(frames []Frame) (round uint64, err error) {
 	if j.failed != nil {
@@ -118,7 +138,7 @@ func (j *Journal) Write(frames []Frame) (round uint64, err error) {
 	for i := range frames {
 		bytes += frames[i].Size()
 	}
-	if j.cur == nil || j.cur.pos+align(bytes, page) > j.cur.head.size {
+	if j.cur == nil || j.cur.pos+align(bytes, page)+cutRoom(frames) > j.cur.head.size {
 		if err := j.change(); err != nil {
 			return 0, err
 		}

@@ -245,9 +245,6 @@ func readAt(in io.ReaderAt, b []byte, pos int64) ([]byte, error) {
 
 // round takes a round in, and hands on the one before it.
 func (r *reading) round(f *file, h roundHead, pos int64, data []byte) error {
-	if err := r.flush(false); err != nil {
-		return err
-	}
 	next := &Round{Number: h.number, Path: r.fs.Path(f.name), Pos: pos}
 	missing := h.frames
 	for at := int64(roundHeader); at < int64(len(data)); {
@@ -264,6 +261,13 @@ func (r *reading) round(f *file, h roundHead, pos int64, data []byte) error {
 	if missing != 0 {
 		next.Damaged = fmt.Sprintf("%d of %d frames do not check", missing, h.frames)
 	}
+	for i := range r.orphans.Frames {
+		r.takeBack(r.orphans.Frames[i:i+1], i)
+	}
+	r.takeBack(next.Frames, len(r.orphans.Frames))
+	if err := r.flush(false); err != nil {
+		return err
+	}
 	if r.old.first == 0 {
 		r.old.first = h.number
 	} else if h.number > r.old.round+1 {
@@ -272,6 +276,21 @@ func (r *reading) round(f *file, h roundHead, pos int64, data []byte) error {
 	r.old.released = max(r.old.released, h.released)
 	r.held, r.old.round, f.last = next, h.number, h.number
 	return nil
+}
+
+// takeBack has what is held back be what the cuts among some frames leave of it, and of the
+// first of the orphans.
+func (r *reading) takeBack(behind []Frame, orphans int) {
+	for i := range behind {
+		cut := &behind[i]
+		if cut.Kind != Cut {
+			continue
+		}
+		if r.held != nil {
+			takenBack(r.held.Frames, cut)
+		}
+		takenBack(r.orphans.Frames[:orphans], cut)
+	}
 }
 
 // flush hands on the round that was held back, and the frames found behind it if a
@@ -295,7 +314,7 @@ func (r *reading) flush(last bool) error {
 // scanPage looks for frames in a page at which no round starts.
 func (r *reading) scanPage(in io.ReaderAt, b []byte, f *file, pos, fileSize int64) error {
 	for at := int64(0); at < page && at+frameHeader <= int64(len(b)); at += 8 {
-		if k := Kind(b[at+4]); k != Data && k != Direct {
+		if k := Kind(b[at+4]); k < Data || k > Cut {
 			continue
 		}
 		frame, size, whole := decodeFrame(b[at:], f.head.id, pos+at)

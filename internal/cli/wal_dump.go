@@ -21,7 +21,8 @@ func (a *app) walDumpCommand() *cobra.Command {
 		Short: "Show the files, rounds and frames of the journal",
 		Long: `Show what the journal holds: its files in the order of their rounds, then those
 without any; the rounds, each of which took one sync; and with --frames what each
-round made durable: a range of bytes of a segment, or of one that was synced itself.
+round made durable: a range of bytes of a segment, or of one that was synced itself;
+or a cut, which takes back what the round in front of it has and the segment refused.
 
 Without FILE it is the journal of the data directory. Files may also be named one by
 one; of files that do not follow on, the rounds between them are missing.

@@ -60,7 +60,7 @@ func (r *dumpRound) text() string {
 
 type dumpFrame struct {
 	Type      string        `json:"type"`            // "frame"
-	Kind      string        `json:"kind"`            // "data", "direct"
+	Kind      string        `json:"kind"`            // "data", "direct", "cut"
 	Topic     string        `json:"topic,omitempty"` // where there is one with the id
 	TopicID   string        `json:"topic_id"`
 	Partition int32         `json:"partition"`
@@ -68,6 +68,7 @@ type dumpFrame struct {
 	Position  record.Pos    `json:"position"`    // in its log file
 	Bytes     int64         `json:"bytes"`
 	Next      record.Offset `json:"next_offset"`
+	TakenBack int64         `json:"taken_back,omitempty"` // bytes behind those, by the next round
 	Damaged   bool          `json:"damaged,omitempty"`
 }
 
@@ -76,11 +77,14 @@ func newDumpFrame(f *wal.Frame, topics map[[16]byte]namedTopic) *dumpFrame {
 	l := &dumpFrame{
 		Type: "frame", Kind: "data", Topic: topics[id].name, Partition: f.Log.Partition,
 		TopicID: idText(id),
-		Base:    f.Base, Position: f.Pos, Bytes: f.Length, Next: f.Next,
+		Base:    f.Base, Position: f.Pos, Bytes: f.Length, Next: f.Next, TakenBack: f.TakenBack,
 	}
-	if f.Kind == wal.Direct {
+	switch f.Kind {
+	case wal.Direct:
 		l.Kind = "direct"
-	} else {
+	case wal.Cut:
+		l.Kind = "cut"
+	default:
 		l.Damaged = f.Payload == nil && f.Length > 0
 	}
 	return l
@@ -93,6 +97,9 @@ func (f *dumpFrame) text() string {
 	}
 	s := fmt.Sprintf("    %s %s/%d, segment %d: %s at position %d, next offset %d",
 		f.Kind, topic, f.Partition, f.Base, count(f.Bytes, "byte"), f.Position, f.Next)
+	if f.TakenBack > 0 {
+		s += fmt.Sprintf(", %s behind them taken back", count(f.TakenBack, "byte"))
+	}
 	if f.Damaged {
 		s += ", damaged"
 	}
