@@ -199,14 +199,14 @@ func (c *checkPart) records() {
 
 func (c *checkPart) record(off varve.Offset, value string) {
 	t, ok := c.known.tries[value]
-	if want, known := c.known.at[off]; known && value != want && !c.takenBack(off, t) {
+	if want, known := c.known.at[off]; known && value != want {
 		c.broken(1, "%s: offset %d holds %s, it held %s", c.name, off, short(value), short(want))
 	}
 	switch {
 	case !ok:
 		c.broken(5, "%s: offset %d holds %s, which was never published", c.name, off, short(value))
 		return
-	case t.refused && c.after != powerCut:
+	case t.refused:
 		c.broken(4, "%s: offset %d holds %s, of which its publisher was told that it is not stored", c.name, off, short(value))
 	}
 	if c.last != nil && t.i != 0 && (c.last.batch != t.batch || c.last.i != t.i-1) || c.last == nil && t.i != 0 && off > c.known.start && off > c.start {
@@ -220,18 +220,7 @@ func (c *checkPart) record(off varve.Offset, value string) {
 	}
 	c.lines[t.line] = t.number
 	c.last = &t
-	found := t
-	found.refused = false // a power cut has brought back what was written and taken back
-	c.next.at[off], c.next.tries[value] = value, found
-}
-
-// takenBack says that a record is one of a write that failed and was cut back. No sync
-// follows that, so a power cut may bring it back, and take what came in its place: on
-// the weaker levels that is the suffix which a crash can take.
-func (c *checkPart) takenBack(off varve.Offset, t try) bool {
-	back := t.refused && c.after == powerCut && off >= c.known.durable
-	c.lost = c.lost || back
-	return back
+	c.next.at[off], c.next.tries[value] = value, t
 }
 
 // endBatch sees that the batch of the last record is whole.

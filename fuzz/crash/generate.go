@@ -126,6 +126,9 @@ func (g *generator) fault() Step {
 		how = g.one("", "drop", "drop", "done")
 	}
 	s := Step{Verb: "fail", Words: []string{op, g.one(".", "topics", ".log", ".wal", "checkpoint", "json")}}
+	if op == "write" && g.rng.IntN(2) == 0 { // what most publishes meet
+		s.Words[1] = ".log"
+	}
 	if op == "syncdir" || op == "mkdir" {
 		s.Words[1] = "topics"
 	}
