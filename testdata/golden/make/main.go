@@ -1,7 +1,7 @@
 // Command make writes a golden data directory, and beside it the records that are
 // in it as they were published:
 //
-//	go run ./testdata/golden/make testdata/golden/v2
+//	go run ./testdata/golden/make testdata/golden/v3
 //
 // It has the directory twice: "data" was stopped cleanly; "crashed" is what a power
 // cut leaves that takes everything from the newest log files, so that the journal
