@@ -119,7 +119,8 @@ func (g *gathering) takeBack() {
 	clear(g.frames)
 	g.frames = g.frames[:0]
 	for _, t := range g.back {
-		g.frames = append(g.frames, frame(t, 0, wal.Cut))
+		cut := frame(t, 0, wal.Cut)
+		g.frames = append(g.frames, cut, cut) // see wal.CutBytes
 	}
 	_, err := g.j.wal.Write(g.frames)
 	for _, t := range g.back {

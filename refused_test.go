@@ -160,6 +160,52 @@ func TestTakenBackIsNotPutBack(t *testing.T) {
 	}
 }
 
+// No bit of the round that takes it back brings it back.
+func TestNoBitBringsBackWhatWasTakenBack(t *testing.T) {
+	f := &refusals{n: 1, short: 30}
+	r := newRig(t, background, func(r *rig) { r.rule = f.rule })
+	r.topic("t", 2, "retention.ms=-1")
+	p, other := r.part("t", 0), r.part("t", 1)
+	r.publish(p, text("in front"))
+	f.armed.Store(true)
+	if _, err := p.Publish(context.Background(), text("refused")); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("a publish that the segment refuses: %v", err)
+	}
+	r.publish(other, text("behind it"))
+	left := r.disk.Clone()
+	var at, size int64
+	if _, err := wal.Read(left, "wal", func(round wal.Round) error {
+		if len(round.Frames) > 0 && round.Frames[0].Kind == wal.Cut {
+			at, size = round.Pos, 40
+			for i := range round.Frames {
+				size += round.Frames[i].Size()
+			}
+		}
+		return nil
+	}); err != nil || size != 40+2*64 {
+		t.Fatalf("a round of %d bytes takes it back (%v)", size, err)
+	}
+	for bit := 8 * at; bit < 8*(at+size); bit += int64(stride(7)) {
+		disk := left.Clone()
+		if err := disk.FlipBit("wal/0000000001.wal", bit); err != nil {
+			t.Fatal(err)
+		}
+		e, _ := openOn(t, disk)
+		topic, err := e.Topic("t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := topic.Partition(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if end := again.End(); end != 1 {
+			t.Errorf("with bit %d of the round flipped the log ends at %d", bit-8*at, end)
+		}
+		mustClose(t, e)
+	}
+}
+
 // A journal that cannot take it back: who waits is told that it may be stored, the others of
 // the round have what they had, and the next start has what the journal has.
 func TestTakingBackFails(t *testing.T) {

@@ -123,7 +123,8 @@ func TestThereIsRoomForACut(t *testing.T) {
 		var frames, cuts []Frame
 		for n := range logs {
 			frames = append(frames, data(int32(n), 0, 61, 1))
-			cuts = append(cuts, Frame{Kind: Cut, Log: Log{Partition: int32(n)}})
+			cut := Frame{Kind: Cut, Log: Log{Partition: int32(n)}}
+			cuts = append(cuts, cut, cut)
 		}
 		rounds := 0
 		for {

@@ -100,8 +100,9 @@ func Open(fsys vfs.FS, dir string, o Options, old *Old, after uint64) *Journal {
 // which it has Data counts with those of a Cut beside.
 func (j *Journal) MaxRound() int64 { return j.least - 3*page - 2*roundHeader }
 
-// CutBytes is what a Cut frame takes of a round.
-const CutBytes = frameHeader
+// CutBytes is what it takes of a round to take one frame back: two Cut frames, so that
+// damage of one brings nothing back.
+const CutBytes = 2 * frameHeader
 
 // cutRoom is how much room a round needs behind it for one that takes it all back: there is
 // always some, in the same file, which is read as long as the round is.
@@ -127,8 +128,8 @@ func FrameBytes(payload int64) int64 { return frameHeader + align(payload, 8) }
 var ErrFull = errors.New("journal has no room for another file")
 
 // Write writes a round and syncs it: when it returns nil, the frames are on stable
-// storage. Without frames it is a closing mark. One of Cut frames alone always has room
-// right behind the round that it cuts. After any error but ErrFull the
+// storage. Without frames it is a closing mark. One of Cut frames alone, two for a log,
+// always has room right behind the round that it cuts. After any error but ErrFull the
 // journal is of no more use: what the disk has of the round is not known.
 func (j *Journal) Write(frames []Frame) (round uint64, err error) {
 	if j.failed != nil {
