@@ -114,8 +114,8 @@ func TestOutcomes(t *testing.T) {
 		"stopped older topics/f/1/00000000000000000000.log stop":                               unchanged,
 		"stopped copy topics/f/0/00000000000000000003.log topics/f/0/00000000000000000001.log": refused,
 		"cut flip topics/f/0/partition.json.copy 100":                                          unchanged,
-		"cut remove wal/0000000001.wal":                                                        hidden,
-		"killed remove wal/0000000001.wal":                                                     unchanged,
+		"cut remove wal/0000000003.wal":                                                        hidden,
+		"killed remove wal/0000000003.wal":                                                     unchanged,
 	} {
 		m, err := parseMutation(text)
 		if err != nil {

@@ -133,6 +133,14 @@ func (c *cost) refuses(name string) bool {
 	return false
 }
 
+// mayReturn says that what a log refused may be put back: no cut is left that takes it back.
+func (c *cost) mayReturn(p *part) bool {
+	if p.refused == nil || kindOf(c.m.file) != journal {
+		return false
+	}
+	return !slices.ContainsFunc(c.st.frames, func(f frame) bool { return f.cut && f.part == p && c.st.isWhole(&f, c.files[f.file]) })
+}
+
 // beyond says that a partition may have offsets above its end, which nothing was
 // published at: a file says so that was put there.
 func (c *cost) beyond(name string, off record.Offset) bool {

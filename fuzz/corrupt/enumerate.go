@@ -178,7 +178,7 @@ func (st *state) freeNames(file string) (list []string) {
 			}
 		}
 	case journal:
-		add("wal/0000000003.wal")
+		add("wal/0000000004.wal")
 		add("wal/0000000009.wal")
 	}
 	return list

@@ -9,10 +9,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/varvelog/varve"
 	"github.com/varvelog/varve/internal/vfs"
+	"github.com/varvelog/varve/record"
 )
 
 // life is the making of the directory: four engines in turn, of which two are killed.
@@ -21,8 +23,9 @@ import (
 //
 //	field                 guarded by   written by
 //	disk, engine, snapshot, left, flushed   (the steps are one goroutine)
-//	now, journal, instead   atomic
+//	now, journal, instead, refuse   atomic
 //	written, err          mu           send, and do; of several goroutines in together
+//	refused               (the steps)
 type life struct {
 	disk     *vfs.Mem
 	engine   *varve.Engine
@@ -33,10 +36,20 @@ type life struct {
 	now     atomic.Int64
 	journal atomic.Int64                     // writes of rounds and marks
 	instead atomic.Pointer[func() vfs.Fault] // runs once, in front of the next of them
+	refuse  atomic.Bool                      // the next write of a log
 
 	mu      sync.Mutex
 	written map[string][]fact // by partition, from offset 0 on
 	err     error
+
+	refused map[string]*refusal // by partition
+}
+
+// refusal is a record that the file of a log refused when the journal had it, and the
+// offset that it would have.
+type refusal struct {
+	fact
+	at record.Offset
 }
 
 // leftover is what a stop leaves, and what had been acknowledged.
@@ -45,7 +58,7 @@ type leftover struct {
 	ends map[string]int
 }
 
-// Sizes of the journal: of a life two files are in use, of 64 and 128 KiB.
+// Sizes of the journal: of a life three files are in use, the smallest of 64 KiB.
 const (
 	lifeJournal  = 512 << 10
 	trialJournal = 256 << 10
@@ -55,7 +68,7 @@ const (
 func live() (*life, error) {
 	defer seedIDs(1)()
 	l := &life{
-		disk: vfs.NewMem(), written: map[string][]fact{}, snapshot: map[string]*vfs.Mem{}, left: map[string]leftover{},
+		disk: vfs.NewMem(), written: map[string][]fact{}, refused: map[string]*refusal{}, snapshot: map[string]*vfs.Mem{}, left: map[string]leftover{},
 	}
 	l.now.Store(1_700_000_000_000)
 	l.first()
@@ -98,6 +111,9 @@ func (l *life) open() {
 			if f := l.instead.Swap(nil); f != nil {
 				return (*f)()
 			}
+		}
+		if op.Kind == vfs.OpWrite && strings.HasSuffix(op.Name, ".log") && l.refuse.CompareAndSwap(true, false) {
+			return vfs.Fault{Err: syscall.EIO, Short: 20}
 		}
 		return vfs.Fault{}
 	})
@@ -187,6 +203,24 @@ func (l *life) awaitFlush(name string) {
 		time.Sleep(time.Millisecond)
 	}
 	l.flushed = true
+}
+
+// refusedBy publishes a record that the log's file refuses, so that the journal takes it back.
+func (l *life) refusedBy(name string) {
+	p := l.partition(name)
+	if l.failed() {
+		return
+	}
+	f := fact{Time: l.now.Load(), Value: []byte("refused")}
+	before := l.journal.Load()
+	l.refuse.Store(true)
+	_, err := p.Publish(context.Background(), varve.Record{Timestamp: f.Time, Value: f.Value})
+	if !errors.Is(err, syscall.EIO) || errors.Is(err, varve.ErrReadOnly) {
+		l.do(fmt.Errorf("%s: a publish that its file refuses: %v", name, err))
+	}
+	l.refused[name] = &refusal{f, record.Offset(l.count(name))}
+	l.settle()
+	l.expectWrites(before, 3) // what is refused, the cut, a mark
 }
 
 var codecs = []string{"none", "gzip", "snappy", "lz4", "zstd"}

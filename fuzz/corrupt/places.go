@@ -29,6 +29,7 @@ type frame struct {
 	pos, size int
 	round     int  // where the header of its round stands
 	last      bool // no mark follows the round
+	cut       bool // it takes back what a log refused
 	batches   []int
 	part      *part
 	log       string // the file of a log that it goes to
@@ -79,7 +80,11 @@ func (st *state) findFrames(ids map[wal.Log]string) error {
 		for i := range r.Frames {
 			f := &r.Frames[i]
 			placed := frame{
-				file: "wal/" + path.Base(r.Path), pos: pos, size: int(f.Size()), round: int(r.Pos), last: r.Last, part: st.parts[ids[f.Log]],
+				file: "wal/" + path.Base(r.Path), pos: pos, size: int(f.Size()), round: int(r.Pos), last: r.Last, cut: f.Kind == wal.Cut,
+				part: st.parts[ids[f.Log]],
+			}
+			if f.TakenBack > 0 {
+				placed.size = int(wal.FrameBytes(f.Length + f.TakenBack))
 			}
 			log := fmt.Sprintf("topics/%s/%s%s", placed.part.name, segment.FileName(f.Base), segment.LogSuffix)
 			placed.log, placed.at = log, int(f.Pos)

@@ -47,6 +47,7 @@ type part struct {
 	// durable is the offset below which a mark says that everything was on stable
 	// storage, so that what is missing of it is damage and no torn end.
 	durable record.Offset
+	refused *refusal // by the file of its log; nil: nothing was
 }
 
 type stored struct {
@@ -147,7 +148,7 @@ func takeDown(p *varve.Partition, name string, l *life) (*part, error) {
 	if v.refused != nil || len(v.faults)+len(v.gaps) > 0 {
 		return nil, fmt.Errorf("is not whole: %v %v %v", v.refused, v.faults, v.gaps)
 	}
-	known := &part{name: name, start: v.start, end: v.end}
+	known := &part{name: name, start: v.start, end: v.end, refused: l.refused[name]}
 	for off := v.start; off < v.end; off++ {
 		if int(off) >= len(l.written[name]) {
 			return nil, fmt.Errorf("offset %d was never published", off)

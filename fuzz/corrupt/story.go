@@ -46,7 +46,7 @@ func (l *life) third() {
 }
 
 // fourth leaves the states: rounds that follow each other at once, a round of several
-// frames, two files of the journal.
+// frames, three files of the journal, records that a log refused.
 func (l *life) fourth() {
 	l.open()
 	for _, part := range []string{"f/0", "f/1"} {
@@ -68,6 +68,9 @@ func (l *life) fourth() {
 	l.publish("o/0", 1)
 	l.publish("f/0", 1, 1, 2, 1)
 	l.publish("f/1", 1, 1)
+	l.refusedBy("f/1")
+	l.publish("f/1", 1)
+	l.refusedBy("f/0")
 	l.leave("killed", l.disk.Clone())
 	l.leave("cut", l.power())
 

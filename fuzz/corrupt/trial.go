@@ -210,6 +210,7 @@ func (t *trial) exact(p *part, v *view, fault func(string, ...any)) {
 			if why := after.differs(rec); why != "" {
 				fault("offset %d is not what was published: %s", off, why)
 			}
+		case p.refused != nil && off == p.refused.at && p.refused.differs(rec) == "" && t.cost.mayReturn(p):
 		case off < p.start || off >= p.end:
 			fault("offset %d was never published, or trimmed: %q", off, rec.Value)
 		default:
@@ -240,7 +241,8 @@ func (t *trial) publish(s *session) (faults []error) {
 			continue
 		}
 		t.added[name] = off
-		if off > known.end && !t.cost.beyond(name, known.end) || off < t.cost.of(known).torn && off < known.end {
+		beyond := t.cost.beyond(name, known.end) || t.cost.mayReturn(known) && off == known.refused.at+1
+		if off > known.end && !beyond || off < t.cost.of(known).torn && off < known.end {
 			faults = append(faults, fmt.Errorf("the next record of %s has offset %d, the end was %d", name, off, known.end))
 		}
 	}
