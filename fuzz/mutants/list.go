@@ -117,6 +117,8 @@ var mutants = []mutant{
 		"			r.cutShort()\n			return false\n", "			l.takeBack()\n			return true\n", part, "Tail"},
 	{"what the journal has is taken back before it says so", "gathering.go",
 		"	_, err := g.j.wal.Write(g.frames)\n	for", "	var err error\n	for", root, "TakenBackIsNotPutBack"},
+	{"what was taken back is said once", "gathering.go",
+		"append(g.frames, cut, cut)", "append(g.frames, cut)", root, "NoBitBringsBack"},
 	{"what was taken back keeps its offsets", "partition/tail.go",
 		"	l.logEnd.Store(int64(end))\n	t.entries", "	t.entries", part, "Tail"},
 	{"a write that was refused is tried again", "partition/tail.go",
