@@ -26,6 +26,7 @@ const commitExpiryInterval = time.Minute
 //
 //	field        guarded by   written by
 //	engine, opt, log, offsets   (immutable)   newCoordinator
+//	lost         (immutable)  Open
 //	loaded, gap, newer, unsaved   loadMu   load, saveClamped
 //	groups       mu           load, of, remove
 //	closed       mu           close
@@ -36,6 +37,8 @@ type coordinator struct {
 	opt     GroupOptions
 	log     *slog.Logger
 	offsets offsetsTopic
+
+	lost error // why the offsets topic may be one that was there and is missing
 
 	loadMu  sync.Mutex
 	loaded  bool
@@ -148,6 +151,9 @@ func (c *coordinator) ready() error {
 	in, err := c.offsets.load(known)
 	if err != nil {
 		return err
+	}
+	if c.lost != nil {
+		in.gaps = append(in.gaps, c.lost)
 	}
 	for _, gap := range in.gaps {
 		c.log.Error("commits of groups are damaged: some may be missing, or older than they were", "err", gap)

@@ -34,7 +34,7 @@ import (
 //	catalogMu           (a lock)     held for the length of a create, alter, delete
 //	retentionMu         (a lock)     held for the length of a pass of retention
 //	checkpoint          checkpointMu the janitor, Close
-//	mayReturn           checkpointMu delete, the janitor, Close
+//	mayReturn, deleted  checkpointMu delete, the janitor, Open, Close
 //	closed              mu           Close
 type Engine struct {
 	fs      vfs.FS // reserves, and is watched
@@ -64,7 +64,8 @@ type Engine struct {
 	retentionMu  sync.Mutex
 	checkpointMu sync.Mutex
 	checkpoint   checkpointFile
-	mayReturn    bool // the name of a deleted topic may, by a power cut
+	mayReturn    bool       // the name of a deleted topic may, by a power cut
+	deleted      []deletion // of which the directories are still there
 
 	stopJanitor context.CancelFunc
 	janitorDone chan struct{}
@@ -130,7 +131,7 @@ func OpenFS(fsys vfs.FS, o Options) (*Engine, error) {
 func (e *Engine) open() error {
 	// What is not ours to open stays untouched: the lock would be a change. What the
 	// document says is believed once it is held: another engine may be at work now.
-	if _, _, err := e.checkFormat(); err != nil {
+	if _, err := e.checkFormat(); err != nil {
 		return err
 	}
 	lock, err := e.fs.Lock(lockName, holder())
@@ -145,14 +146,14 @@ func (e *Engine) open() error {
 }
 
 func (e *Engine) openLocked() error {
-	starts, mended, err := e.checkFormat()
+	found, err := e.checkFormat()
 	if err != nil {
 		return err
 	}
-	if mended != "" {
-		e.log.Warn("metadata is restored from its copy", "what", mended)
+	if found.mended != "" {
+		e.log.Warn("metadata is restored from its copy", "what", found.mended)
 	}
-	if starts == 0 && e.hasTopics() {
+	if found.starts == 0 && e.hasTopics() {
 		e.log.Error("FORMAT and its copy are missing, making them anew: which version the directory had is not known",
 			"path", e.fs.Path(formatName))
 	}
@@ -162,7 +163,7 @@ func (e *Engine) openLocked() error {
 	if err := e.nameStraysIn(".", inRoot); err != nil {
 		return err
 	}
-	left, err := e.checkpoint.load(e.fs, e.log, starts)
+	left, err := e.checkpoint.load(e.fs, e.log, found.starts)
 	if err != nil {
 		return err
 	}
@@ -173,7 +174,7 @@ func (e *Engine) openLocked() error {
 		FS: e.fs, Files: segment.NewFiles(e.opt.OpenFiles), Runner: e.workers, Logger: e.log,
 		Now: func() int64 { return e.opt.Clock().UnixMilli() },
 	}
-	if err := e.openLogs(left, starts); err != nil {
+	if err := e.openLogs(left, found); err != nil {
 		e.workers.stop()
 		e.cache.close()
 		return err
@@ -191,16 +192,16 @@ func (e *Engine) openLocked() error {
 // openLogs opens the journal and the logs of all topics. Until it takes the mark of a
 // clean stop away it writes nothing that the mark would be wrong about, and may be
 // begun again.
-func (e *Engine) openLogs(left partition.Left, starts uint64) error {
+func (e *Engine) openLogs(left partition.Left, found foundFormat) error {
 	clean := left.Stop == partition.Clean
 	if err := e.loadTopics(clean); err != nil {
 		return err
 	}
 	if clean {
-		e.nameMissing()
+		e.nameMissing(e.inCheckpoint())
 	}
 	up := &takeUp{clean: clean, logs: e.checkpoint.Logs, claims: e.claim(left)}
-	if err := errors.Join(e.checkpoint.unmark(e.fs), e.countStart(starts+1)); err != nil {
+	if err := errors.Join(e.checkpoint.unmark(e.fs), e.countStart(found.starts+1)); err != nil {
 		return err
 	}
 	old, r, err := e.openJournal(up.clean)
@@ -208,8 +209,14 @@ func (e *Engine) openLogs(left partition.Left, starts uint64) error {
 		return err
 	}
 	up.replay = r
+	if left.Stop == partition.Crashed && found.version >= deletionsLast {
+		e.nameMissing(slices.Concat(e.inCheckpoint(), r.strangers(old.Released())))
+	}
 	w := wal.Open(e.fs, journalDir, wal.Options{MaxBytes: e.opt.JournalBytes}, old, e.checkpoint.Round())
 	e.journal = newJournal(w, e.opt.JournalBytes, e.log)
+	for i := range e.deleted {
+		e.deleted[i].round = e.journal.floor
+	}
 	openPartitions(seatsOf(e.allTopics()), up)
 	if r != nil {
 		err = e.carryJournal(old, r)
@@ -222,6 +229,7 @@ func (e *Engine) openLogs(left partition.Left, starts uint64) error {
 	}
 	if err == nil && r != nil {
 		err = e.journal.wal.Retire(e.journal.floor)
+		e.forgetDeletionsLocked()
 	}
 	if err != nil {
 		return errors.Join(err, e.closeJournal())
@@ -313,7 +321,7 @@ func (e *Engine) keepLast(cps map[logKey]*partition.Checkpoint) {
 	}
 	err := e.settleDeletionsLocked()
 	if err == nil {
-		err = e.checkpoint.save(e.fs, next.logs)
+		err = e.saveLocked(next.logs)
 	}
 	if err == nil && whole {
 		err = errors.Join(e.journal.wal.Retire(round), e.journal.wal.Shrink())
@@ -321,6 +329,7 @@ func (e *Engine) keepLast(cps map[logKey]*partition.Checkpoint) {
 			err = e.checkpoint.markClean(e.fs)
 		}
 	}
+	e.forgetDeletionsLocked()
 	if err != nil {
 		e.log.Warn("checkpoint failed: the next start takes longer", "err", err)
 	}

@@ -14,33 +14,42 @@ import (
 // the newest it reads. A newer directory is refused, untouched.
 const FormatVersion = 3
 
+// deletionsLast is the version from which on the directory of a deleted topic stays until
+// nothing speaks of that topic any more, see deletion.
+const deletionsLast = 3
+
 type formatBody struct {
 	Version int `json:"version"`
 }
 
-// checkFormat reads the version without changing anything. The generation of that
-// document counts the starts of engines on the directory, 0 says that the directory
-// is empty and has still to be made one of varve's. mended says what is wrong with
-// one of its two files.
-func (e *Engine) checkFormat() (starts uint64, mended string, err error) {
+// foundFormat is what the document of the version says: 0 of each where there is none.
+type foundFormat struct {
+	version int
+	starts  uint64 // of engines on the directory: the generation of the document
+	mended  string // what is wrong with one of its two files
+}
+
+// checkFormat reads the version without changing anything. Without starts the directory
+// is empty and has still to be made one of varve's, or has lost the document.
+func (e *Engine) checkFormat() (foundFormat, error) {
 	doc, _, err := twin.Read(e.fs, formatName, twin.Identity{})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return 0, "", e.checkEmpty()
+		return foundFormat{}, e.checkEmpty()
 	case err != nil:
-		return 0, "", err
+		return foundFormat{}, err
 	}
 	var f formatBody
 	if err := json.Unmarshal(doc.Body, &f); err != nil {
-		return 0, "", fmt.Errorf("%s: %w", e.fs.Path(formatName), err)
+		return foundFormat{}, fmt.Errorf("%s: %w", e.fs.Path(formatName), err)
 	}
 	if f.Version > FormatVersion {
-		return 0, "", &VersionError{Path: e.fs.Path("."), Found: f.Version, Supported: FormatVersion}
+		return foundFormat{}, &VersionError{Path: e.fs.Path("."), Found: f.Version, Supported: FormatVersion}
 	}
 	if f.Version < 1 {
-		return 0, "", fmt.Errorf("%s: there is no format version %d", e.fs.Path(formatName), f.Version)
+		return foundFormat{}, fmt.Errorf("%s: there is no format version %d", e.fs.Path(formatName), f.Version)
 	}
-	return doc.Generation, doc.Mended, nil
+	return foundFormat{f.Version, doc.Generation, doc.Mended}, nil
 }
 
 // checkEmpty refuses a directory that has something in it and is not varve's. One

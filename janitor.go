@@ -143,13 +143,25 @@ func (e *Engine) writeCheckpoint(weak bool) error {
 			}
 		}
 	}
-	if !next.changed && len(next.logs) == len(e.checkpoint.Logs) {
+	if !next.changed && len(next.logs) == len(e.checkpoint.Logs) && !e.unsavedDeletionsLocked() {
+		e.forgetDeletionsLocked()
 		return nil
 	}
-	if err := e.checkpoint.save(e.fs, next.logs); err != nil {
+	if err := e.saveLocked(next.logs); err != nil {
 		return err
 	}
-	return e.journal.wal.Release(next.needed)
+	err := e.journal.wal.Release(next.needed)
+	e.forgetDeletionsLocked()
+	return err
+}
+
+// saveLocked replaces the checkpoint by one without any deleted topic.
+func (e *Engine) saveLocked(logs map[logKey]keptLog) error {
+	err := e.checkpoint.save(e.fs, logs)
+	for i := range e.deleted {
+		e.deleted[i].saved = e.deleted[i].saved || err == nil
+	}
+	return err
 }
 
 // keeping is a checkpoint that is being put together.
@@ -179,7 +191,8 @@ func newKeeping(e *Engine, round uint64) *keeping {
 		k.needed = min(k.needed, k.floor)
 	}
 	for key, old := range k.old {
-		if !opened[key] && (ours[uuid.UUID(key.Topic)] || e.anyBroken()) {
+		mayBe := ours[key.Topic] || e.anyBroken() && !e.isDeletedLocked(key.Topic)
+		if !opened[key] && mayBe {
 			k.logs[key] = old
 		}
 	}

@@ -41,6 +41,7 @@ const (
 //	wal, log, limit, floor, files, wake, done, ahead, stored   (immutable)   newJournal
 //	queue, synced, stopped   mu      Commit, syncFiles, take, stop
 //	came                atomic       Commit, take
+//	noting              atomic       note, run
 //	round, unmarked     the goroutine of run
 type journal struct {
 	wal   *wal.Journal
@@ -59,6 +60,7 @@ type journal struct {
 	synced  []*logJournal // of rounds that the files have taken to the disk
 	stopped bool
 	came    atomic.Int32 // calls of Commit since the last take
+	noting  atomic.Bool  // a mark is asked for
 
 	round    gathering
 	unmarked bool // the last round may be taken for unfinished
@@ -178,6 +180,10 @@ func (j *journal) run() {
 		}
 		select {
 		case <-j.wake:
+			if j.noting.Swap(false) {
+				j.unmarked = true
+				j.mark()
+			}
 		case <-idle.C:
 			j.mark()
 		}
@@ -202,6 +208,14 @@ func (j *journal) mark() {
 	_, err := j.wal.Write(nil)
 	if j.unmarked = errors.Is(err, wal.ErrFull); err != nil && !j.unmarked {
 		j.log.Error("journal has failed: publishes of level fsync fail until the engine is opened again", "err", err)
+	}
+}
+
+// note has a mark say up to which round the wal was released, where nothing else has.
+func (j *journal) note() {
+	if j.wal.Released() > j.wal.Noted() {
+		j.noting.Store(true)
+		j.rouse()
 	}
 }
 

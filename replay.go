@@ -18,17 +18,21 @@ const maxPending = 16 << 20
 // replay puts back what the journal has into the files of the logs, before they are
 // opened.
 type replay struct {
-	e      *Engine
-	topics map[uuid.UUID]*Topic
-	logs   map[wal.Log]*partition.Replay
-	failed map[wal.Log]error // into whose files nothing could be put back
+	e       *Engine
+	topics  map[uuid.UUID]*Topic
+	logs    map[wal.Log]*partition.Replay
+	failed  map[wal.Log]error  // into whose files nothing could be put back
+	unknown map[wal.Log]uint64 // of topics that are not there: the last round that has them
 
 	pending int
 	frames  int
 }
 
 func (e *Engine) newReplay() *replay {
-	r := &replay{e: e, topics: make(map[uuid.UUID]*Topic), logs: make(map[wal.Log]*partition.Replay), failed: make(map[wal.Log]error)}
+	r := &replay{
+		e: e, topics: make(map[uuid.UUID]*Topic), logs: make(map[wal.Log]*partition.Replay),
+		failed: make(map[wal.Log]error), unknown: make(map[wal.Log]uint64),
+	}
 	for _, t := range e.topics {
 		r.topics[t.id] = t
 	}
@@ -43,6 +47,9 @@ func (r *replay) visit(round wal.Round) error {
 	for i := range round.Frames {
 		f := &round.Frames[i]
 		log := r.log(f.Log)
+		if r.topics[f.Log.Topic] == nil {
+			r.unknown[f.Log] = max(r.unknown[f.Log], round.Number)
+		}
 		if log == nil || !r.isNew(round.Number, f.Log) {
 			continue
 		}
@@ -63,6 +70,18 @@ func (r *replay) visit(round wal.Round) error {
 		}
 	}
 	return nil
+}
+
+// strangers are the logs of topics that are not there, of which there is a frame in a
+// round behind one. What is up to a round that was released speaks of topics, too, that
+// were deleted long ago.
+func (r *replay) strangers(behind uint64) (list []logKey) {
+	for key, round := range r.unknown {
+		if round > behind {
+			list = append(list, key)
+		}
+	}
+	return list
 }
 
 // fail gives up on a log: it is not opened, and the journal keeps what it has of it.
@@ -167,7 +186,7 @@ func (e *Engine) carryJournal(old *wal.Old, r *replay) error {
 			}
 			var keep []wal.Frame
 			for _, f := range round.Frames {
-				mayBe := lost[f.Log] || r.topics[uuid.UUID(f.Log.Topic)] == nil && e.anyBroken()
+				mayBe := lost[f.Log] || e.mayBeBroken(r, &f, round.Number > old.Released())
 				if mayBe && r.isNew(round.Number, f.Log) && (f.Kind == wal.Direct || f.Payload != nil) {
 					keep = append(keep, f)
 				}
@@ -182,6 +201,13 @@ func (e *Engine) carryJournal(old *wal.Old, r *replay) error {
 		}
 	}
 	return nil
+}
+
+// mayBeBroken says that a frame may be that of a topic that cannot be opened, of which not
+// even the id can be read. One in a round that was released is not needed, and may be that
+// of a topic that was deleted long ago.
+func (e *Engine) mayBeBroken(r *replay, f *wal.Frame, needed bool) bool {
+	return needed && r.topics[f.Log.Topic] == nil && e.anyBroken() && !e.isDeletedLocked(f.Log.Topic)
 }
 
 // carry writes frames in rounds of their own.

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/google/uuid"
-
 	"github.com/varvelog/varve/partition"
 )
 
@@ -60,26 +58,6 @@ func (e *Engine) claim(left partition.Left) map[logKey]claimedLog {
 		claims[s.key()] = found[i]
 	}
 	return claims
-}
-
-// nameMissing names topics that were there at the clean stop and are not now.
-func (e *Engine) nameMissing() {
-	if e.anyBroken() { // it may be one of them
-		return
-	}
-	there := make(map[uuid.UUID]bool)
-	for _, t := range e.allTopics() {
-		there[t.id] = true
-	}
-	missing := make(map[uuid.UUID]int)
-	for key := range e.checkpoint.Logs {
-		if !there[key.Topic] {
-			missing[key.Topic]++
-		}
-	}
-	for id, partitions := range missing {
-		e.log.Error("topic is missing: its directory is gone since the stop", "id", id, "partitions", partitions)
-	}
 }
 
 // seat is a partition of a topic, whether it is open or not.

@@ -26,7 +26,7 @@ import (
 //	topics/orders/topic.json, topic.json.copy   topicBody, see package twin
 //	topics/orders/0, 1, …                       its partitions
 //	topics/~new-UUID                            being made
-//	topics/~deleted-UUID                        being deleted
+//	topics/~deleted-UUID                        deleted, see deletion
 const (
 	topicFile     = "topic.json"
 	newPrefix     = "~new-"
@@ -230,75 +230,6 @@ func topicIdentity(name string) twin.Identity {
 
 func topicDir(name string) string { return topicsName + "/" + name }
 
-// DeleteTopic deletes a topic and its records. Publishes under way and readers
-// get ErrClosed. It is durable when it returns; a new topic may take the name at
-// once, and has another id and none of the old records.
-func (e *Engine) DeleteTopic(name string) error {
-	e.catalogMu.Lock()
-	defer e.catalogMu.Unlock()
-	t, err := e.Topic(name)
-	if err != nil {
-		return fmt.Errorf("delete: %w", err)
-	}
-	e.mu.Lock()
-	delete(e.topics, name)
-	e.mu.Unlock()
-	for _, p := range t.parts() {
-		if p.log != nil {
-			p.log.Abandon()
-		}
-	}
-	gone := topicsName + "/" + deletedPrefix + t.id.String()
-	if err := e.fs.Rename(topicDir(name), gone); err != nil {
-		e.takeBack(name)
-		e.keepCheckpoint(true) // its epochs have risen
-		e.groups.topicsChanged()
-		return fmt.Errorf("delete topic %s: %w", name, err)
-	}
-	if err := e.fs.SyncDir(topicsName); err != nil {
-		e.groups.topicsChanged()
-		e.checkpointMu.Lock()
-		e.mayReturn = true
-		e.checkpointMu.Unlock()
-		return fmt.Errorf("delete topic %s: it is gone, but a crash may bring it back: %w", name, err)
-	}
-	e.groups.topicDeleted(t)
-	if err := e.fs.RemoveAll(gone); err != nil {
-		e.log.Warn("cannot remove the files of a deleted topic, trying again at the next start", "topic", name, "err", err)
-	}
-	return nil
-}
-
-// settleDeletionsLocked sees to it that no deleted topic can come back. Until then what
-// the checkpoint and the journal have of one is kept.
-func (e *Engine) settleDeletionsLocked() error {
-	if !e.mayReturn {
-		return nil
-	}
-	err := e.fs.SyncDir(topicsName)
-	e.mayReturn = err != nil
-	return err
-}
-
-// takeBack opens a topic again that was closed and could not be deleted. Who had
-// it before has to ask for it again.
-func (e *Engine) takeBack(name string) {
-	e.checkpointMu.Lock()
-	defer e.checkpointMu.Unlock()
-	t, err := e.loadTopic(name, e.checkpoint.partitions())
-	if err == nil {
-		openPartitions(seatsOf([]*Topic{t}), &takeUp{logs: e.checkpoint.Logs})
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if err != nil {
-		e.broken[name] = err
-		e.log.Error("cannot open a topic", "topic", name, "err", err)
-		return
-	}
-	e.topics[name] = t
-}
-
 // loadTopics reads what is under topics/.
 func (e *Engine) loadTopics(clean bool) error {
 	entries, err := e.fs.ReadDir(topicsName)
@@ -318,6 +249,7 @@ func (e *Engine) loadTopics(clean bool) error {
 	for _, f := range entries {
 		name := f.Name()
 		switch {
+		case e.takeUpDeletion(name, clean):
 		case strings.HasPrefix(name, newPrefix) || strings.HasPrefix(name, deletedPrefix):
 			if err := e.fs.RemoveAll(topicsName + "/" + name); err != nil {
 				e.log.Warn("cannot remove a leftover", "path", e.fs.Path(topicsName+"/"+name), "err", err)

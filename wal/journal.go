@@ -36,6 +36,7 @@ const MinBytes = 4 * minFileBytes
 //	cur, buf, failed     the goroutine that writes
 //	round                atomic       Write
 //	released             atomic, rising   Release, Retire
+//	noted                atomic, rising   Write, Retire
 //	live, spares, number, serial, size   mu   Write, Release, prepare
 //	asked                mu           ask, change
 //	ready                (a channel)  prepare gives, change takes
@@ -52,6 +53,7 @@ type Journal struct {
 	round  atomic.Uint64 // of the last round written
 
 	released atomic.Uint64 // rounds up to here are not needed
+	noted    atomic.Uint64 // as far as the disk says so
 
 	mu     sync.Mutex
 	live   []*file // with rounds that may be needed; the last one may be cur
@@ -81,6 +83,7 @@ func Open(fsys vfs.FS, dir string, o Options, old *Old, after uint64) *Journal {
 	j := &Journal{fs: fsys, dir: dir, max: o.MaxBytes, number: old.number, serial: old.serial, ready: make(chan prepared, 1)}
 	j.round.Store(max(after, old.round, old.released)) // numbers never go back
 	j.released.Store(old.released)
+	j.noted.Store(old.released)
 	if old.round == 0 {
 		j.released.Store(j.Round()) // there is none that may be needed
 	}
@@ -178,6 +181,7 @@ func (j *Journal) write(frames []Frame) error {
 	c.last = round
 	j.mu.Unlock()
 	j.round.Store(round)
+	j.noted.Store(head.released)
 	if c.pos > c.head.size/2 {
 		j.ask()
 	}
@@ -277,6 +281,13 @@ func (j *Journal) spareLocked() (*file, error) {
 // Round is the last round written, or read.
 func (j *Journal) Round() uint64 { return j.round.Load() }
 
+// Released is the round up to which the rounds are not needed.
+func (j *Journal) Released() uint64 { return j.released.Load() }
+
+// Noted is Released as the files have it, on stable storage: by the last round that was
+// written, or by Retire.
+func (j *Journal) Noted() uint64 { return j.noted.Load() }
+
 // Bytes is the size of the files whose rounds may be needed.
 func (j *Journal) Bytes() int64 {
 	j.mu.Lock()
@@ -361,6 +372,7 @@ func (j *Journal) Retire(round uint64) error {
 			return fmt.Errorf("journal %s: %w", j.fs.Path(c.name), err)
 		}
 	}
+	j.noted.Store(j.released.Load())
 	return j.thinLocked(spareFiles)
 }
 

@@ -237,3 +237,40 @@ func check(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// What was released is noted by the next round, or by a retirement, and then read back
+// after every power cut; by nothing earlier.
+func TestNotedIsReadBack(t *testing.T) {
+	m, j := journalOf(t, 40)
+	check := func(what string, released, noted uint64) {
+		t.Helper()
+		if j.Released() != released || j.Noted() != noted {
+			t.Errorf("%s: released are %d, noted %d, expected %d and %d", what, j.Released(), j.Noted(), released, noted)
+		}
+		for seed := range uint64(20) {
+			cut := m.Crash(vfs.CrashOptions{Seed: seed, Unsynced: vfs.Unsynced(seed % 5), Names: vfs.Names(seed % 4)})
+			if _, old := readAll(t, cut); old.Released() < noted {
+				t.Errorf("%s: of %d rounds noted %d are read back", what, noted, old.Released())
+			}
+		}
+	}
+	check("at first", 0, 0)
+	if err := j.Release(30); err != nil {
+		t.Fatal(err)
+	}
+	check("released", 30, 0)
+	write(t, j)
+	check("and a mark", 30, 30)
+	if err := j.Release(35); err != nil {
+		t.Fatal(err)
+	}
+	check("released again", 35, 30)
+	if err := j.Retire(41); err != nil {
+		t.Fatal(err)
+	}
+	check("retired", 41, 41)
+	_, old := readAll(t, m)
+	if again := Open(m, dir, Options{}, old, 0); again.Noted() != 41 {
+		t.Errorf("opened again, %d are noted", again.Noted())
+	}
+}

@@ -36,6 +36,9 @@ type Old struct {
 // Round is the last round there is; 0: none.
 func (o *Old) Round() uint64 { return o.round }
 
+// Released is the round up to which the rounds were not needed any more.
+func (o *Old) Released() uint64 { return o.released }
+
 // Round is one round that was read back.
 type Round struct {
 	Number uint64 // 0: its header does not check

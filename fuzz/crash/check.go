@@ -266,4 +266,13 @@ func (c *check) tidy(disk *vfs.Mem) {
 			c.broken(12, "%s is left over", name)
 		}
 	}
+	entries, err := disk.ReadDir("topics")
+	if err != nil {
+		c.broken(12, "topics: %v", err)
+	}
+	for _, f := range entries { // an empty directory is no file
+		if strings.HasPrefix(f.Name(), "~") {
+			c.broken(12, "topics/%s is left over", f.Name())
+		}
+	}
 }

@@ -29,13 +29,15 @@ const (
 
 // store is what a data directory of varve's keeps beside its topics.
 type store struct {
-	dir   string
-	logs  map[wal.Log]checkpoint.Entry
-	left  partition.Left // by its last engine
-	notes []fault
+	dir        string
+	version    int
+	generation uint64 // of the checkpoint
+	logs       map[wal.Log]checkpoint.Entry
+	left       partition.Left // by its last engine
+	notes      []fault
 
 	read  *catalog // nil until it is asked for
-	asked bool     // whether topics are missing
+	asked bool     // which topics are missing
 }
 
 // storeAt reads what a data directory says of itself. One of a newer version is
@@ -56,6 +58,7 @@ func storeAt(dir string) (*store, error) {
 	if format.Version > varve.FormatVersion {
 		return nil, &varve.VersionError{Path: dir, Found: format.Version, Supported: varve.FormatVersion}
 	}
+	s.version = format.Version
 	s.readCheckpoint(starts)
 	return s, nil
 }
@@ -90,13 +93,9 @@ func (s *store) covered() uint64 { return (&checkpoint.File{Logs: s.logs}).Cover
 // cleanly, on a directory with so many starts. What is wrong with the checkpoint
 // costs the next start time, and nobody records.
 func (s *store) readCheckpoint(starts uint64) {
+	kept, err := s.checkpoint()
+	s.logs, s.generation = kept.Logs, kept.Generation
 	path := filepath.Join(s.dir, checkpoint.Name)
-	var kept checkpoint.File
-	data, err := os.ReadFile(path)
-	if err == nil {
-		kept, err = checkpoint.Decode(data)
-	}
-	s.logs = kept.Logs
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.notes = append(s.notes, *warning(path, plainCause(err).Error()+": the next start reads the logs instead"))
 	}
@@ -104,12 +103,20 @@ func (s *store) readCheckpoint(starts uint64) {
 	if info, err := os.Stat(marked); err == nil {
 		s.left.Marked = vfs.Changed(info)
 	}
-	data, err = os.ReadFile(marked)
+	data, err := os.ReadFile(marked)
 	if mark, ok := checkpoint.DecodeMark(data); err == nil && ok && mark.Starts == starts {
 		if s.left.Stop = partition.Stopped; kept.Logs != nil && mark.Generation == kept.Generation {
 			s.left.Stop = partition.Clean
 		}
 	}
+}
+
+func (s *store) checkpoint() (kept checkpoint.File, err error) {
+	data, err := os.ReadFile(filepath.Join(s.dir, checkpoint.Name))
+	if err == nil {
+		kept, err = checkpoint.Decode(data)
+	}
+	return kept, err
 }
 
 // topicDoc is what varve keeps of a topic.

@@ -24,8 +24,9 @@ type replay struct {
 	ctx    context.Context
 	store  *store
 	topics map[[16]byte]namedTopic
-	wanted map[wal.Log]bool // logs that are looked at
-	unread uint64           // rounds up to here no log needs
+	wanted map[wal.Log]bool   // logs that are looked at
+	unread uint64             // rounds up to here no log needs
+	others map[wal.Log]uint64 // logs of no topic that is there: the last round that has them
 
 	into   *restoring
 	logs   map[wal.Log]*partition.Replay
@@ -59,8 +60,9 @@ func (f *found) replay(ctx context.Context, s *store) ([]fault, error) {
 	}
 	r := &replay{
 		ctx: ctx, store: s, topics: s.catalog().topics, wanted: make(map[wal.Log]bool),
-		into: &restoring{FS: vfs.Dir(s.dir), files: make(map[string]*putBack)},
-		logs: make(map[wal.Log]*partition.Replay), ends: make(map[wal.Log]journalEnd), nexts: make(map[string]record.Offset),
+		into:   &restoring{FS: vfs.Dir(s.dir), files: make(map[string]*putBack)},
+		others: make(map[wal.Log]uint64),
+		logs:   make(map[wal.Log]*partition.Replay), ends: make(map[wal.Log]journalEnd), nexts: make(map[string]record.Offset),
 	}
 	r.unread = r.covered()
 	for i := range f.parts {
@@ -110,6 +112,7 @@ func (r *replay) notes(files *journalFiles, old *wal.Old) []fault {
 		notes = append(notes, *f)
 	}
 	if r.store.left.Stop == partition.Crashed {
+		notes = append(notes, r.absent(old)...)
 		what := "nothing of the journal has to be put back"
 		if r.frames > 0 {
 			what = "the next start puts back " + count(r.frames, "frame") + " of the journal"
@@ -117,6 +120,20 @@ func (r *replay) notes(files *journalFiles, old *wal.Old) []fault {
 		notes = append(notes, *warning(r.store.dir, "was not stopped cleanly, or is in use: "+what))
 	}
 	return notes
+}
+
+// absent are the topics that the next start misses.
+func (r *replay) absent(old *wal.Old) []fault {
+	if !r.store.asked || r.store.version < deletionsLast {
+		return nil
+	}
+	spoken := make(map[wal.Log]bool)
+	for log, round := range r.others {
+		if round > old.Released() {
+			spoken[log] = true
+		}
+	}
+	return r.store.missing(spoken)
 }
 
 // covered is the round up to which the files of every log have everything, says the
@@ -149,6 +166,9 @@ func (r *replay) visit(round wal.Round) error {
 	for i := range round.Frames {
 		f := &round.Frames[i]
 		t, known := r.topics[f.Log.Topic]
+		if !known {
+			r.others[f.Log] = max(r.others[f.Log], round.Number)
+		}
 		isNew := round.Number == 0 || round.Number > r.store.logs[f.Log].Round
 		if !known || int(f.Log.Partition) >= t.partitions || !isNew {
 			continue

@@ -14,6 +14,7 @@ import (
 
 	"github.com/varvelog/varve"
 	"github.com/varvelog/varve/internal/checkpoint"
+	"github.com/varvelog/varve/internal/twin"
 	"github.com/varvelog/varve/internal/vfs"
 	"github.com/varvelog/varve/partition"
 	"github.com/varvelog/varve/segment"
@@ -419,5 +420,40 @@ func TestJournalOfALargeAppend(t *testing.T) {
 	lost := log + ": position 0, offset 1: records are missing that were there, says the journal (offsets 1 to 1 cannot be read)\n"
 	if faults != 1 || !strings.Contains(text, lost) || !strings.Contains(text, " puts back 1 frame of the journal\n") {
 		t.Errorf("%d faults\n%s", faults, text)
+	}
+}
+
+// A topic of which the journal alone speaks, and whose directory was taken away after a
+// kill, is missing; one with the directory of a deleted topic is not, nor is anything of a
+// directory of before those were kept.
+func TestVerifyMissesTopicsOfTheJournal(t *testing.T) {
+	c := newCrashedLog(t)
+	doc, wrong := topicAt(filepath.Join(c.dir, topicsName, "orders"))
+	if wrong != nil {
+		t.Fatal(wrong)
+	}
+	topics := filepath.Join(c.dir, topicsName)
+	if err := errors.Join(os.RemoveAll(filepath.Join(topics, "orders")), os.RemoveAll(filepath.Join(c.dir, "checkpoint"))); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("%s: topic with id %s is missing: the journal has 1 partition of it\n", topics, doc.ID)
+	if text, faults := c.verifyText(t); faults != 1 || !strings.Contains(text, want) {
+		t.Errorf("%d faults:\n%s", faults, text)
+	}
+	deleted := filepath.Join(topics, deletedPrefix+doc.ID)
+	if err := os.Mkdir(deleted, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if text, faults := c.verifyText(t); faults > 0 {
+		t.Errorf("beside the directory of a deleted topic:\n%s", text)
+	}
+	if err := os.Remove(deleted); err != nil {
+		t.Fatal(err)
+	}
+	if err := twin.Save(vfs.Dir(c.dir), formatName, 9, []byte(`{"version":2}`)); err != nil {
+		t.Fatal(err)
+	}
+	if text, faults := c.verifyText(t); faults > 0 {
+		t.Errorf("of version 2:\n%s", text)
 	}
 }

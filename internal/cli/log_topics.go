@@ -1,11 +1,8 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"github.com/varvelog/varve/internal/checkpoint"
@@ -118,35 +115,4 @@ func (f *found) uncounted(dir string, doc *topicDoc, s *store) {
 // holds says whether a directory is where the data directory has its topics.
 func (s *store) holds(topic string) bool {
 	return s != nil && samePath(filepath.Join(topic, ".."), filepath.Join(s.dir, topicsName))
-}
-
-// absent notes the topics of which there is nothing but their logs in the checkpoint
-// of a clean stop. dir is the data directory, or that of its topics.
-func (f *found) absent(dir string, s *store) {
-	if s == nil || s.asked || !samePath(dir, s.dir) && !samePath(dir, filepath.Join(s.dir, topicsName)) {
-		return
-	}
-	s.asked = true
-	if s.left.Stop != partition.Clean {
-		return // a topic may have been deleted since
-	}
-	gone := make(map[[16]byte]int64)
-	for key := range s.logs {
-		if !s.catalog().has(key.Topic) {
-			gone[key.Topic]++
-		}
-	}
-	for _, id := range sortedTopics(gone) {
-		reason := fmt.Sprintf("topic with id %s is missing: the checkpoint has %s of it", idText(id), count(gone[id], "partition"))
-		f.notes = append(f.notes, *wholeFile(filepath.Join(s.dir, topicsName), reason))
-	}
-}
-
-func sortedTopics(topics map[[16]byte]int64) [][16]byte {
-	return slices.SortedFunc(maps.Keys(topics), func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) })
-}
-
-// idText writes the id of a topic as its document does.
-func idText(id [16]byte) string {
-	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
