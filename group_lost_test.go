@@ -1,8 +1,12 @@
 package varve_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
+
+	"github.com/varvelog/varve"
 )
 
 // The topic of commits was taken away: that groups begin anew is told as damage, after a
@@ -41,6 +45,11 @@ func TestLostTopicOfCommitsIsDamage(t *testing.T) {
 				if said := r.logged.first(damaged); (said != "") != (topic != "t") || said != "" && !strings.Contains(said, "__consumer_offsets") {
 					t.Errorf("of the commits it says %q", said)
 				}
+				late := r.join("g", varve.JoinOptions{From: varve.Latest()}, "u")
+				if _, _, err := late.TryPoll(context.Background()); errors.Is(err, varve.ErrNoCommit) != (topic != "t") {
+					t.Errorf("a group that had a place is given %v", err)
+				}
+				r.leave(late)
 				r.commit("g", "u", 0, 0)
 				r.kill()
 				r.wantCommitted("g", "u", 0, 0)
