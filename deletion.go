@@ -140,7 +140,7 @@ func (e *Engine) unsavedDeletionsLocked() bool {
 }
 
 // forgetDeletionsLocked removes the directories of topics of which nothing speaks any
-// more, and sees to it that the journal says soon that it need not speak of the others.
+// more.
 func (e *Engine) forgetDeletionsLocked() {
 	noted := e.journal.wal.Noted()
 	e.deleted = slices.DeleteFunc(e.deleted, func(d deletion) bool {
@@ -152,6 +152,14 @@ func (e *Engine) forgetDeletionsLocked() {
 		}
 		return true
 	})
+}
+
+// noteDeletions sees to it that the journal says soon that it need not speak of deleted
+// topics. A start does not ask for that: it retires the journal, beside which nothing is
+// written.
+func (e *Engine) noteDeletions() {
+	e.checkpointMu.Lock()
+	defer e.checkpointMu.Unlock()
 	if len(e.deleted) > 0 {
 		e.journal.note()
 	}

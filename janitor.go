@@ -45,7 +45,7 @@ func (e *Engine) janitor(ctx context.Context) {
 		{every: janitorTick, run: e.flushIntervals},
 		{every: measureInterval, run: e.measure},
 		{every: e.opt.RetentionInterval, run: e.retain},
-		{every: checkpointInterval, run: func() { e.keepCheckpoint(false) }},
+		{every: checkpointInterval, run: func() { e.keepCheckpoint(false); e.noteDeletions() }},
 		{every: janitorTick, run: e.relieveJournal},
 		{every: weakCheckpoint, run: func() { e.keepCheckpoint(true) }},
 		{every: janitorTick, run: e.groups.expireMembers},

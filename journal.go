@@ -42,7 +42,7 @@ const (
 //	queue, synced, stopped   mu      Commit, syncFiles, take, stop
 //	came                atomic       Commit, take
 //	noting              atomic       note, run
-//	round, unmarked     the goroutine of run
+//	round, unmarked, failed   the goroutine of run
 type journal struct {
 	wal   *wal.Journal
 	log   *slog.Logger
@@ -64,6 +64,7 @@ type journal struct {
 
 	round    gathering
 	unmarked bool // the last round may be taken for unfinished
+	failed   bool // and that was said: no mark can be written any more
 }
 
 func newJournal(w *wal.Journal, maxBytes int64, log *slog.Logger) *journal {
@@ -180,7 +181,7 @@ func (j *journal) run() {
 		}
 		select {
 		case <-j.wake:
-			if j.noting.Swap(false) {
+			if j.noting.Swap(false) && !j.failed {
 				j.unmarked = true
 				j.mark()
 			}
@@ -206,7 +207,8 @@ func (j *journal) mark() {
 		return
 	}
 	_, err := j.wal.Write(nil)
-	if j.unmarked = errors.Is(err, wal.ErrFull); err != nil && !j.unmarked {
+	j.unmarked = errors.Is(err, wal.ErrFull)
+	if j.failed = err != nil && !j.unmarked; j.failed {
 		j.log.Error("journal has failed: publishes of level fsync fail until the engine is opened again", "err", err)
 	}
 }
