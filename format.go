@@ -15,7 +15,9 @@ import (
 const FormatVersion = 3
 
 // deletionsLast is the version from which on the directory of a deleted topic stays until
-// nothing speaks of that topic any more, see deletion.
+// nothing speaks of that topic any more, see deletion. A directory has the new version as
+// soon as its first start counts: should that start be cut short, the next one may miss a
+// topic that the older varve had deleted in its last seconds.
 const deletionsLast = 3
 
 type formatBody struct {
