@@ -395,3 +395,26 @@ func TestRetentionSparesWhatWaits(t *testing.T) {
 		}
 	}
 }
+
+// A waiter that calls is called once for each time that it was parked, when the end has
+// moved, and not where it was taken back.
+func TestWakeFunc(t *testing.T) {
+	r := newRig(t, small(partition.Fsync))
+	woken := 0
+	w := partition.WakeFunc(func() { woken++ })
+	for _, want := range []int{1, 1, 2} {
+		if want > woken && !r.log.Park(w, r.log.End()) {
+			t.Fatal("there is something behind the end")
+		}
+		r.publish(1)
+		if woken != want {
+			t.Errorf("woken %d times, want %d", woken, want)
+		}
+	}
+	r.log.Park(w, r.log.End())
+	r.log.Unpark(w)
+	r.publish(1)
+	if woken != 2 {
+		t.Error("woken after it was taken back")
+	}
+}

@@ -11,13 +11,23 @@ import (
 // Waiter is woken when there may be something new in one of the logs it was
 // added to. A reader parks on it without a goroutine of its own.
 type Waiter struct {
-	C chan struct{} // receives once or more after a wake-up
+	C    chan struct{} // receives once or more after a wake-up; nil of a WakeFunc
+	wake func()
 }
 
 // NewWaiter makes a waiter for one goroutine.
 func NewWaiter() *Waiter { return &Waiter{C: make(chan struct{}, 1)} }
 
-func (w *Waiter) signal() {
+// WakeFunc makes a waiter for none: wake is called instead, by whoever has moved the end
+// of a log. It must not block, nor call the log.
+func WakeFunc(wake func()) *Waiter { return &Waiter{wake: wake} }
+
+// Signal wakes who waits.
+func (w *Waiter) Signal() {
+	if w.wake != nil {
+		w.wake()
+		return
+	}
 	select {
 	case w.C <- struct{}{}:
 	default:
@@ -46,7 +56,7 @@ func (w *waiters) wake() {
 	w.some.Store(false)
 	w.mu.Unlock()
 	for r := range set {
-		r.signal()
+		r.Signal()
 	}
 }
 
