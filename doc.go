@@ -24,14 +24,16 @@
 //
 // Every method of every type may be called from any goroutine, but for [Reader],
 // which belongs to one at a time. An engine runs a fixed number of goroutines,
-// however many topics, partitions and readers there are; Close waits for them.
+// however many topics, partitions and readers there are; Close waits for them. Handlers
+// have up to GroupOptions.Workers more while they are at work.
 //
 // # Consumer groups
 //
 // Members of a group share the partitions of its topics: [Engine.Join] makes one,
 // [Member.Poll] hands out records, [Member.Commit] keeps the group's place, as durably
 // as a record. A partition has one owner at a time, and goes to another only after the
-// owner let go of it, left, or was put out for not polling.
+// owner let go of it, left, or was put out for not polling. [Engine.Consume] has records
+// pushed to a [Handler] instead.
 //
 // # What it does not do
 //

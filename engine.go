@@ -29,7 +29,7 @@ import (
 // is taken by a publish or a read.
 //
 //	field               guarded by   written by
-//	fs, watch, reserve, opt, log, env, workers, journal, scrubber, cache, groups, lock   (immutable)   Open
+//	fs, watch, reserve, opt, log, env, workers, journal, scrubber, cache, groups, consumers, lock   (immutable)   Open
 //	topics, broken      mu           Open, create, delete
 //	catalogMu           (a lock)     held for the length of a create, alter, delete
 //	retentionMu         (a lock)     held for the length of a pass of retention
@@ -54,6 +54,8 @@ type Engine struct {
 	requests requestPool
 	waiters  waiterPool
 	groups   *coordinator
+
+	consumers *consumers
 
 	catalogMu sync.Mutex
 	mu        sync.RWMutex
@@ -170,6 +172,7 @@ func (e *Engine) openLocked() error {
 	e.cache = newBatchCache(e.opt.CacheBytes)
 	e.workers = newWorkers(e)
 	e.groups = newCoordinator(e)
+	e.consumers = newConsumers(e)
 	e.env = partition.Env{
 		FS: e.fs, Files: segment.NewFiles(e.opt.OpenFiles), Runner: e.workers, Logger: e.log,
 		Now: func() int64 { return e.opt.Clock().UnixMilli() },
@@ -250,8 +253,17 @@ func holder() string {
 
 // Close stops the engine: publishes that wait get their answer, everything is
 // made durable, and the directory is marked as cleanly stopped. Readers that wait
-// get ErrClosed. It waits for all goroutines of the engine.
+// get ErrClosed. Subscriptions stop first, with GroupOptions.StopTimeout for their
+// handlers: those that need longer are named in an *UnfinishedError, and everything else is
+// done as without them. It waits for all goroutines of the engine but theirs.
 func (e *Engine) Close() error {
+	if unfinished := e.consumers.stop(); unfinished != nil {
+		return errors.Join(unfinished, e.close())
+	}
+	return e.close()
+}
+
+func (e *Engine) close() error {
 	e.catalogMu.Lock()
 	defer e.catalogMu.Unlock()
 	e.mu.Lock()

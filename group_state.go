@@ -88,6 +88,12 @@ func (g *groupState) commit(ctx context.Context, list []entry, check func() erro
 
 // queue is commit without the wait.
 func (g *groupState) queue(list []entry, check func() error) (*commitWrite, error) {
+	return g.queueThen(list, check, func(*commitWrite) {})
+}
+
+// queueThen is queue, and calls then when the entries are on stable storage or have
+// failed, as failed of what it is given says. It must not block.
+func (g *groupState) queueThen(list []entry, check func() error, then func(*commitWrite)) (*commitWrite, error) {
 	offsets := &g.coordinator.offsets
 	w, err := offsets.prepare(g.id, g.table, list)
 	if err != nil {
@@ -104,7 +110,10 @@ func (g *groupState) queue(list []entry, check func() error) (*commitWrite, erro
 		w.drop()
 		return nil, err
 	}
-	w.append(offsets, g.gate.RUnlock)
+	w.append(offsets, func() {
+		g.gate.RUnlock()
+		then(w)
+	})
 	g.mu.Unlock()
 	return w, nil
 }

@@ -51,6 +51,7 @@ func (f *inFlight) wait(ctx context.Context, reason func() bool) error {
 	}
 	free := f.free
 	f.mu.Unlock()
+	defer lend(ctx).back()
 	select {
 	case <-free:
 		return nil

@@ -129,7 +129,7 @@ func (e *Engine) Join(ctx context.Context, groupID string, topics []string, o Jo
 	var m *Member
 	if err == nil {
 		err = e.groups.with(groupID, func(g *groupState) error {
-			m, err = g.join(topics, o.withDefaults())
+			m, err = g.join(topics, o.withDefaults(), partition.NewWaiter())
 			return err
 		})
 	}
@@ -142,14 +142,14 @@ func (e *Engine) Join(ctx context.Context, groupID string, topics []string, o Jo
 	return m, nil
 }
 
-func (g *groupState) join(topics []string, o JoinOptions) (*Member, error) {
+func (g *groupState) join(topics []string, o JoinOptions, w *partition.Waiter) (*Member, error) {
 	id, err := uuid.NewRandom()
 	if err != nil {
 		return nil, err
 	}
 	m := &Member{
 		group: g, id: id.String(), topics: topics, opt: o,
-		waiter: partition.NewWaiter(), polling: make(chan struct{}, 1), beaten: time.Now(),
+		waiter: w, polling: make(chan struct{}, 1), beaten: time.Now(),
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -281,10 +281,7 @@ func (m *Member) ended() error {
 // wake has the member's Poll look at what is new.
 func (m *Member) wake() {
 	m.news.Store(true)
-	select {
-	case m.waiter.C <- struct{}{}:
-	default:
-	}
+	m.waiter.Signal()
 }
 
 // lock begins a Poll or Leave, when no other is under way.
@@ -294,6 +291,7 @@ func (m *Member) lock(ctx context.Context) error {
 		return nil
 	default:
 	}
+	defer lend(ctx).back()
 	select {
 	case m.polling <- struct{}{}:
 		return nil

@@ -19,6 +19,7 @@ type claim struct {
 	cursor    cursor
 	epoch     record.Epoch // of the last record handed out, or -1
 	settled   Offset       // at which nothing is to be committed, or -1
+	metadata  string       // of the commit at which it was placed
 	commits   int          // that were begun: which of them is the last
 	placed    bool         // the cursor is where the group goes on
 	announced bool         // OnAssigned knows of it
@@ -245,7 +246,7 @@ func (m *Member) place(ctx context.Context, c *claim, p *Partition) (pin bool, e
 	}
 	if commit, some := m.group.table.get(c.at); some {
 		c.put(p, commit.Offset)
-		c.epoch, c.settled = commit.LeaderEpoch, commit.Offset
+		c.epoch, c.settled, c.metadata = commit.LeaderEpoch, commit.Offset, commit.Metadata
 		return false, nil
 	}
 	gap := m.group.coordinator.gap
@@ -292,4 +293,16 @@ func (m *Member) claimLocked(at group.Partition) *claim {
 		return nil
 	}
 	return m.claims[i]
+}
+
+// wrong lists the partitions of which nothing can be read, and why.
+func (m *Member) wrong() (list []PartitionError) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.claims {
+		if err, is := c.wrong.(*PartitionError); is {
+			list = append(list, *err)
+		}
+	}
+	return list
 }

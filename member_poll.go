@@ -145,6 +145,7 @@ func (m *Member) park(ctx context.Context) error {
 	}
 	timer := time.NewTimer(beat)
 	defer timer.Stop()
+	defer lend(ctx).back()
 	select {
 	case <-m.waiter.C:
 	case <-timer.C:

@@ -188,12 +188,18 @@ func (w *commitWrite) wait(ctx context.Context) error {
 	select {
 	case <-w.done:
 	default:
+		defer lend(ctx).back()
 		select {
 		case <-w.done:
 		case <-ctx.Done():
 			return &MaybeStoredError{Cause: ctx.Err()}
 		}
 	}
+	return w.failed()
+}
+
+// failed is nil, or why not all records are on stable storage, once that is settled.
+func (w *commitWrite) failed() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.err

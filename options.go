@@ -2,6 +2,7 @@ package varve
 
 import (
 	"log/slog"
+	"runtime"
 	"time"
 
 	"github.com/varvelog/varve/group"
@@ -60,6 +61,12 @@ type GroupOptions struct {
 	// Assignor decides which member is to have which partition. Nil: group.Uniform,
 	// which is balanced and moves as little as it can.
 	Assignor group.Assignor
+	// Workers is how many handlers of subscriptions are at work at a time, of all groups
+	// together. Those that wait for the engine are not counted. 0: 16 a processor.
+	Workers int
+	// StopTimeout is how long Close waits for handlers to finish, and a subscription whose
+	// context has ended. 0: 10 s.
+	StopTimeout time.Duration
 }
 
 const (
@@ -68,6 +75,8 @@ const (
 	defaultJournalBytes      = 256 << 20
 	defaultScrubRate         = 2 << 20
 	defaultCommitRetention   = 7 * 24 * time.Hour
+	defaultStopTimeout       = 10 * time.Second
+	workersPerProcessor      = 16
 	maxOpenFiles             = 16384
 )
 
@@ -94,6 +103,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Groups.CommitRetention == 0 {
 		o.Groups.CommitRetention = defaultCommitRetention
+	}
+	if o.Groups.Workers <= 0 {
+		o.Groups.Workers = workersPerProcessor * runtime.GOMAXPROCS(0)
+	}
+	if o.Groups.StopTimeout <= 0 {
+		o.Groups.StopTimeout = defaultStopTimeout
 	}
 	if o.Clock == nil {
 		o.Clock = time.Now

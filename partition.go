@@ -171,6 +171,7 @@ func (p *Partition) WaitDurable(ctx context.Context, end Offset) error {
 	if p.broken != nil {
 		return p.broken
 	}
+	defer lend(ctx).back()
 	if err := p.log.WaitDurable(ctx, end); err != nil {
 		return fmt.Errorf("wait for offset %d of %s to be durable: %w", end, p.log.Name(), err)
 	}

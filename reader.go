@@ -172,6 +172,7 @@ func (r *Reader) wait(ctx context.Context) error {
 	if ready {
 		return ctx.Err()
 	}
+	defer lend(ctx).back()
 	select {
 	case <-r.waiter.C:
 		return nil

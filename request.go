@@ -207,9 +207,12 @@ func (p *Partition) await(ctx context.Context, r *request) (Offset, error) {
 	select {
 	case <-r.acked:
 	default:
+		turn := lend(ctx)
 		select {
 		case <-r.acked:
+			turn.back()
 		case <-ctx.Done():
+			turn.back()
 			// The request is not used again: the log may still hold it.
 			if r.Cancel() {
 				return -1, ctx.Err()

@@ -68,6 +68,7 @@ func (w *waiter) wait(ctx context.Context) error {
 		<-w.told
 		return nil
 	}
+	defer lend(ctx).back()
 	select {
 	case <-w.told:
 		return nil

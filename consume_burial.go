@@ -1,0 +1,148 @@
+package varve
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/varvelog/varve/partition"
+)
+
+// Headers that a dead letter has behind those of the record. Numbers are decimal. Key and
+// value are the record's, and the timestamp is that of the append, for retention counts
+// from it.
+const (
+	DeadLetterTopic     = "varve.topic"
+	DeadLetterPartition = "varve.partition"
+	DeadLetterOffset    = "varve.offset"
+	DeadLetterTimestamp = "varve.timestamp" // milliseconds, as the record's
+	DeadLetterGroup     = "varve.group"
+	DeadLetterAttempts  = "varve.attempts"
+	DeadLetterError     = "varve.error"
+)
+
+// mostErrorText bounds the text of an error in a header, in bytes.
+const mostErrorText = 4 << 10
+
+// burial is a record on its way to the dead letters. As a task it takes the next step: it
+// publishes, or sees what has become of that. It waits for neither.
+//
+//	field    guarded by   written by
+//	lane, seq, failure, alarm   (immutable)   newBurial
+//	letter, tries   the task itself
+//	err, told       the order of tasks: told comes before it is queued
+type burial struct {
+	lane    *lane
+	seq     uint64
+	failure Failure // that of the handler
+	letter  Record
+	tries   int
+	told    bool
+	err     error
+	alarm   alarm
+}
+
+func newBurial(l *lane, seq uint64, f Failure) *burial {
+	b := &burial{lane: l, seq: seq, failure: f}
+	b.letter = l.deadLetter(&l.window.at(seq).rec, &f)
+	b.alarm.ring = func() { l.sub.all.workers.add(b) }
+	return b
+}
+
+func (l *lane) deadLetter(rec *Record, f *Failure) Record {
+	text := f.Err.Error()
+	if len(text) > mostErrorText {
+		text = text[:mostErrorText]
+	}
+	headers := append([]Header{}, rec.Headers...)
+	add := func(key, value string) { headers = append(headers, Header{Key: key, Value: []byte(value)}) }
+	add(DeadLetterTopic, l.topic)
+	add(DeadLetterPartition, strconv.FormatInt(int64(l.at.Number), 10))
+	add(DeadLetterOffset, strconv.FormatInt(int64(rec.Offset), 10))
+	add(DeadLetterTimestamp, strconv.FormatInt(rec.Timestamp, 10))
+	add(DeadLetterGroup, l.sub.groupID)
+	add(DeadLetterAttempts, strconv.Itoa(f.Attempt))
+	add(DeadLetterError, text)
+	return Record{Key: rec.Key, Value: rec.Value, Headers: headers}
+}
+
+func (b *burial) work() {
+	switch {
+	case !b.told:
+		b.publish()
+	case b.err == nil:
+		b.lane.buried(b)
+	default:
+		b.told = false
+		b.tries++
+		b.lane.unburied(b)
+	}
+}
+
+func (b *burial) publish() {
+	done := func(_ Place, err error) {
+		b.told, b.err = true, err
+		b.lane.sub.all.workers.add(b)
+	}
+	topic, err := b.lane.sub.all.engine.Topic(b.lane.sub.opt.DeadLetters)
+	if err != nil {
+		done(Place{}, err)
+		return
+	}
+	p := topic.plainPublisher()
+	part, err := p.choose(&b.letter)
+	if err != nil {
+		done(Place{}, err)
+		return
+	}
+	part.sendAsync(&b.letter, p.how(), &partition.Single{Partition: part.index, Done: done})
+}
+
+// buried counts a record as processed that is a dead letter.
+func (l *lane) buried(b *burial) {
+	l.mu.Lock()
+	if l.dropped {
+		l.active--
+		l.sub.wake()
+	} else {
+		l.finishLocked(b.seq)
+	}
+	l.mu.Unlock()
+	b.failure.Outcome = Buried
+	l.sub.tell(l.name(), b.failure)
+}
+
+// unburied tries again later what could not be published, or stops.
+func (l *lane) unburied(b *burial) {
+	f := b.failure
+	f.Err, f.Outcome = &buryError{l.sub.opt.DeadLetters, b.err, b.failure.Err}, Retried
+	l.mu.Lock()
+	wait, again := l.sub.opt.Retry.after(b.tries)
+	switch it := l.window.at(b.seq); {
+	case l.dropped || l.halted:
+		l.active--
+		it.state = itemReady
+		l.sub.wake()
+		l.mu.Unlock()
+		return
+	case again:
+		l.sub.all.alarms.set(&b.alarm, time.Now().Add(wait))
+	default:
+		f.Outcome = Stopped
+		l.stopLocked(b.seq, f.Err)
+	}
+	l.mu.Unlock()
+	l.sub.tell(l.name(), f)
+}
+
+// buryError says why a record could not be made a dead letter, and why it was to be.
+type buryError struct {
+	topic string
+	err   error
+	cause error
+}
+
+func (e *buryError) Error() string {
+	return "publish dead letter to topic " + e.topic + ": " + e.err.Error() + "; for: " + e.cause.Error()
+}
+
+func (e *buryError) Unwrap() []error { return []error{e.err, e.cause} }

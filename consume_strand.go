@@ -1,0 +1,292 @@
+package varve
+
+import (
+	"runtime/debug"
+	"time"
+)
+
+// strand is records of a lane that are handled one after the other: all of them, those of
+// a key, or one that is tried again by itself. As a task it calls the handler.
+//
+// All of it is guarded by the lane's mu.
+type strand struct {
+	lane  *lane
+	key   string
+	queue []uint64 // of the window, in order
+	state strandState
+	alarm alarm
+}
+
+type strandState uint8
+
+const (
+	strandIdle    strandState = iota
+	strandBusy                // it is a task of the workers
+	strandWaiting             // for the alarm
+	strandHeld                // for an acknowledgement, or a dead letter on its way
+)
+
+// strandTurn is how many records a strand handles before it queues up behind others.
+const strandTurn = 256
+
+func newStrand(l *lane, state strandState) *strand {
+	s := &strand{lane: l, state: state}
+	s.alarm.ring = s.ring
+	return s
+}
+
+// startLocked has the strand go on, if it may and has something to do.
+func (s *strand) startLocked() {
+	l := s.lane
+	if s.state == strandIdle && len(s.queue) > 0 && !l.halted && l.stopped == nil {
+		s.state = strandBusy
+		l.sub.all.workers.add(s)
+	}
+}
+
+// ring is the end of a backoff.
+func (s *strand) ring() {
+	l := s.lane
+	l.mu.Lock()
+	if s.state == strandWaiting {
+		s.state = strandIdle
+		s.startLocked()
+	}
+	l.mu.Unlock()
+}
+
+// work handles records until there are none, or one has to wait.
+func (s *strand) work() {
+	var d Delivery
+	var err error
+	var t *turn
+	for range strandTurn {
+		if t = s.step(t != nil, &d, err); t == nil {
+			return
+		}
+		err = s.call(t, &d)
+	}
+	if s.settle(&d, err) {
+		s.lane.sub.all.workers.add(s)
+	}
+}
+
+// call calls the handler.
+func (s *strand) call(t *turn, d *Delivery) (err error) {
+	returned := false
+	defer func() {
+		if t.end(); returned {
+			return
+		}
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+			return
+		}
+		// This goroutine ends (runtime.Goexit), and the strand goes on in another.
+		if s.settle(d, &PanicError{Value: errGoexit, Stack: debug.Stack()}) {
+			s.lane.sub.all.workers.add(s)
+		}
+	}()
+	err = s.lane.sub.handler(t, *d)
+	returned = true
+	return err
+}
+
+// step settles a record, if one was begun, and begins the next: nil where there is none.
+func (s *strand) step(begun bool, d *Delivery, err error) (t *turn) {
+	l := s.lane
+	l.mu.Lock()
+	var then func()
+	if begun {
+		then = l.returnedLocked(s, d.seq, err)
+	}
+	if s.state == strandBusy && s.beginLocked(d) { // once it is not busy, it may be another worker's
+		t = l.turnLocked()
+	}
+	l.mu.Unlock()
+	if then != nil {
+		then()
+	}
+	return t
+}
+
+// settle settles a record, and says whether the strand is to be queued.
+func (s *strand) settle(d *Delivery, err error) bool {
+	l := s.lane
+	l.mu.Lock()
+	then := l.returnedLocked(s, d.seq, err)
+	busy := s.state == strandBusy
+	l.mu.Unlock()
+	if then != nil {
+		then()
+	}
+	return busy
+}
+
+// beginLocked begins the first record of the queue, where it may be begun.
+func (s *strand) beginLocked(d *Delivery) bool {
+	l := s.lane
+	for len(s.queue) > 0 && !l.halted && l.stopped == nil {
+		seq := s.queue[0]
+		it := l.window.at(seq)
+		if l.sub.opt.Guarantee == AtMostOnce && it.rec.Offset >= l.may {
+			break
+		}
+		s.queue = s.queue[1:]
+		if it.attempt == 0 {
+			l.ready--
+		}
+		l.active++
+		it.attempt++
+		it.state, it.strand, it.acked = itemRunning, s, false
+		*d = Delivery{Record: it.rec, Topic: l.topic, Attempt: it.attempt, lane: l, seq: seq}
+		return true
+	}
+	s.restLocked()
+	return false
+}
+
+// restLocked has the strand go on when there is something to do. One of a key without
+// records is forgotten.
+func (s *strand) restLocked() {
+	s.state = strandIdle
+	if len(s.queue) == 0 && s.lane.keys[s.key] == s {
+		delete(s.lane.keys, s.key)
+	}
+}
+
+// holdLocked has the strand wait with a record at its front.
+func (s *strand) holdLocked(seq uint64, state strandState) {
+	s.queue = append([]uint64{seq}, s.queue...)
+	s.state = state
+}
+
+// releaseLocked has a strand go on that was held.
+func (s *strand) releaseLocked() {
+	if s.state == strandHeld {
+		s.restLocked()
+		s.startLocked()
+	}
+}
+
+// returnedLocked is what comes of a record whose handler has returned. Whoever calls it
+// calls what it returns, without mu.
+func (l *lane) returnedLocked(s *strand, seq uint64, err error) (then func()) {
+	it := l.window.at(seq)
+	switch {
+	case it == nil: // dropped
+	case err != nil || !l.sub.opt.AckLater:
+		return l.settleLocked(seq, err)
+	case it.acked:
+		return l.settleLocked(seq, it.ack)
+	default:
+		it.state = itemPending
+		if l.keys != nil {
+			s.state = strandHeld
+		}
+	}
+	return nil
+}
+
+// settleLocked is what comes of a record that was processed, or could not be.
+func (l *lane) settleLocked(seq uint64, err error) (then func()) {
+	it := l.window.at(seq)
+	if it.state == itemPending && l.keys == nil {
+		it.strand = newStrand(l, strandHeld) // the others have gone on
+	}
+	s := it.strand
+	switch {
+	case l.dropped:
+		l.active--
+		it.state, s.state = itemReady, strandIdle
+		l.sub.wake()
+		return nil
+	case err == nil:
+		l.finishLocked(seq)
+		return nil
+	}
+	it.failed++
+	f := Failure{Offset: it.rec.Offset, Attempt: it.attempt, Err: err}
+	wait, again := l.sub.opt.Retry.after(it.failed)
+	switch {
+	case again && l.sub.opt.Guarantee == AtLeastOnce:
+		f.Outcome = Retried
+		l.pauseLocked(seq, wait)
+	case l.sub.opt.OnFailure == DeadLetter:
+		it.state, s.state = itemBurying, strandHeld
+		return newBurial(l, seq, f).work
+	case l.sub.opt.OnFailure == SkipRecord:
+		f.Outcome = Skipped
+		l.finishLocked(seq)
+	default:
+		f.Outcome = Stopped
+		l.stopLocked(seq, err)
+	}
+	return func() { l.sub.tell(l.name(), f) }
+}
+
+// finishLocked counts a record as processed.
+func (l *lane) finishLocked(seq uint64) {
+	it := l.window.at(seq)
+	s := it.strand
+	l.active--
+	it.state, it.strand = itemDone, nil
+	if seq != l.window.first {
+		l.changedLocked() // what is finished past the place is committed as well
+	}
+	l.advanceLocked()
+	s.releaseLocked()
+	l.restLocked()
+}
+
+// restLocked tells the subscription, where it waits for that, that nothing is under way.
+func (l *lane) restLocked() {
+	if l.halted && l.active == 0 {
+		l.sub.wake()
+	}
+}
+
+// pauseLocked has a record be tried again later.
+func (l *lane) pauseLocked(seq uint64, wait time.Duration) {
+	it := l.window.at(seq)
+	l.active--
+	it.state = itemReady
+	it.strand.holdLocked(seq, strandWaiting)
+	l.sub.all.alarms.set(&it.strand.alarm, time.Now().Add(wait))
+	l.restLocked()
+}
+
+// stopLocked has the lane stand still at a record. At most once that was its one attempt,
+// and the place is behind it.
+func (l *lane) stopLocked(seq uint64, err error) {
+	l.stopped = err
+	if l.sub.opt.Guarantee == AtMostOnce {
+		l.finishLocked(seq)
+		l.version++
+		l.sub.saveSoon()
+		return
+	}
+	it := l.window.at(seq)
+	l.active--
+	it.state, it.failed = itemReady, 0
+	it.strand.holdLocked(seq, strandIdle)
+	if l.keys == nil && it.strand != l.main {
+		l.alone = append(l.alone, it.strand)
+	}
+	l.restLocked()
+}
+
+// turnsAtOnce is how many contexts are made at a time.
+const turnsAtOnce = 16
+
+// turnLocked makes a context for one call of the handler: none is used twice, for what a
+// handler leaves behind must not give away the slot of another.
+func (l *lane) turnLocked() *turn {
+	if len(l.turns) == 0 {
+		l.turns = make([]turn, turnsAtOnce)
+	}
+	t := &l.turns[0]
+	l.turns = l.turns[1:]
+	t.Context, t.crew = l.ctx, l.sub.all.workers
+	return t
+}
