@@ -60,7 +60,8 @@ const (
 	// SkipRecord counts it as processed.
 	SkipRecord
 	// DeadLetter publishes it to ConsumeOptions.DeadLetters, and then counts it as
-	// processed. Where that fails as often as Retry allows the partition stops.
+	// processed. Where that fails as often as Retry allows, at most once the first time,
+	// the partition stops.
 	DeadLetter
 )
 
@@ -73,6 +74,15 @@ type Retry struct {
 	// First is how long to wait after the first failure; each further one doubles that,
 	// up to Most. 0: 100 ms, and 30 s.
 	First, Most time.Duration
+}
+
+// after is how long to wait after an attempt of a subscription, and whether there is
+// another.
+func (o *ConsumeOptions) after(attempt int) (time.Duration, bool) {
+	if o.Guarantee == AtMostOnce {
+		return 0, false
+	}
+	return o.Retry.after(attempt)
 }
 
 // after is how long to wait after an attempt, and whether there is another.
@@ -129,8 +139,9 @@ type ConsumeOptions struct {
 	// 0: 100 ms.
 	CommitInterval time.Duration
 
-	// OnError is told of what went wrong, and what comes of it. It is called by a worker,
-	// and must not block.
+	// OnError is told of what went wrong, and what comes of it, by whoever works for the
+	// subscription: it must neither block nor call Stop, though it may end the context of
+	// the Consume. Once a Stop has returned it is told no more, but by what this named.
 	OnError func(Failure)
 }
 

@@ -2,7 +2,6 @@ package varve
 
 import (
 	"strconv"
-	"time"
 
 	"github.com/varvelog/varve/partition"
 )
@@ -24,10 +23,11 @@ const (
 const mostErrorText = 4 << 10
 
 // burial is a record on its way to the dead letters. As a task it takes the next step: it
-// publishes, or sees what has become of that. It waits for neither.
+// publishes, or sees what has become of that. It waits for neither; between two tries the
+// record is in its strand, as one between two attempts of the handler.
 //
 //	field    guarded by   written by
-//	lane, seq, failure, alarm   (immutable)   newBurial
+//	lane, seq, failure   (immutable)   newBurial
 //	letter, tries   the task itself
 //	err, told       the order of tasks: told comes before it is queued
 type burial struct {
@@ -38,13 +38,11 @@ type burial struct {
 	tries   int
 	told    bool
 	err     error
-	alarm   alarm
 }
 
 func newBurial(l *lane, seq uint64, f Failure) *burial {
 	b := &burial{lane: l, seq: seq, failure: f}
 	b.letter = l.deadLetter(&l.window.at(seq).rec, &f)
-	b.alarm.ring = func() { l.sub.all.workers.add(b) }
 	return b
 }
 
@@ -101,14 +99,14 @@ func (b *burial) publish() {
 func (l *lane) buried(b *burial) {
 	l.mu.Lock()
 	if l.dropped {
-		l.active--
-		l.sub.wake()
+		l.giveUpLocked(l.window.at(b.seq))
 	} else {
 		l.finishLocked(b.seq)
 	}
-	l.mu.Unlock()
 	b.failure.Outcome = Buried
-	l.sub.tell(l.name(), b.failure)
+	tell := l.tellLocked(b.failure)
+	l.mu.Unlock()
+	tell()
 }
 
 // unburied tries again later what could not be published, or stops.
@@ -116,22 +114,20 @@ func (l *lane) unburied(b *burial) {
 	f := b.failure
 	f.Err, f.Outcome = &buryError{l.sub.opt.DeadLetters, b.err, b.failure.Err}, Retried
 	l.mu.Lock()
-	wait, again := l.sub.opt.Retry.after(b.tries)
-	switch it := l.window.at(b.seq); {
-	case l.dropped || l.halted:
-		l.active--
-		it.state = itemReady
-		l.sub.wake()
+	if l.dropped {
+		l.giveUpLocked(l.window.at(b.seq))
 		l.mu.Unlock()
 		return
-	case again:
-		l.sub.all.alarms.set(&b.alarm, time.Now().Add(wait))
-	default:
+	}
+	if wait, again := l.sub.opt.after(b.tries); again {
+		l.pauseLocked(b.seq, wait)
+	} else {
 		f.Outcome = Stopped
 		l.stopLocked(b.seq, f.Err)
 	}
+	tell := l.tellLocked(f)
 	l.mu.Unlock()
-	l.sub.tell(l.name(), f)
+	tell()
 }
 
 // buryError says why a record could not be made a dead letter, and why it was to be.

@@ -214,6 +214,10 @@ func TestWaitingHandlersGiveTheirSlotBack(t *testing.T) {
 			_, err := out.Publish(ctx, text("out"))
 			return err
 		},
+		"publish, whatever becomes of the context": func(ctx context.Context, _ *rig, out *varve.Topic) error {
+			_, err := out.Publish(context.WithoutCancel(ctx), text("out"))
+			return err
+		},
 		"publish several, with a deadline": func(ctx context.Context, _ *rig, out *varve.Topic) error {
 			ctx, cancel := context.WithTimeout(ctx, time.Hour)
 			defer cancel()
@@ -357,4 +361,48 @@ func TestContextOfAHandlerThatReturned(t *testing.T) {
 			t.Errorf("%d goroutines still wait with the context of a subscription that has stopped", n)
 		}
 	}, workers(1))
+}
+
+// A dead letter that is to be tried again later holds up no stop, and its record is the
+// next one's.
+func TestStopBesideADeadLetterThatFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		guarantee varve.Guarantee
+		outcomes  string
+		next      []string
+	}{
+		"at least once": {varve.AtLeastOnce, "retried", []string{"t/0-0", "t/0-1"}},
+		"at most once":  {varve.AtMostOnce, "stopped", []string{"t/0-1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pushBubble(t, func(r *rig) {
+				r.topic("dead", 1, "max.message.bytes=100")
+				r.fill(r.one(), 2)
+				var h handled
+				o := varve.ConsumeOptions{
+					Guarantee: c.guarantee, OnFailure: varve.DeadLetter, DeadLetters: "dead", OnError: h.failed,
+					Retry: varve.Retry{Attempts: 2, First: time.Hour, Most: time.Hour}, // of the handler, and of the letter
+				}
+				s := r.consume("g", func(ctx context.Context, d varve.Delivery) error {
+					h.note(ctx, d)
+					return errBroken
+				}, o, "t")
+				time.Sleep(90 * time.Minute)
+				begun := time.Now()
+				r.stopped(s)
+				if took := time.Since(begun); took > 0 {
+					t.Errorf("the stop took %v", took)
+				}
+				f := h.failures()
+				if last := f[len(f)-1]; last.Outcome.String() != c.outcomes || !errors.As(last.Err, new(*varve.TooLargeError)) {
+					t.Errorf("in the end: %+v, want %s", last, c.outcomes)
+				}
+				var next handled
+				r.stoppedAfterIdle(r.consume("g", next.note, varve.ConsumeOptions{}, "t"))
+				next.want(t, c.next...)
+				r.forget("dead")
+				r.engine.DeleteTopic("dead")
+			}, loud)
+		})
+	}
 }

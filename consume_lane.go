@@ -44,18 +44,18 @@ type lane struct {
 	ahead   finished     // what was processed past next, by who had the partition before
 	main    *strand      // of all records, unless by key
 	keys    map[string]*strand
-	alone   []*strand // that stopped with one record each
-	turns   []turn    // not used so far
-	ready   int       // records in the window of which none has been begun
-	active  int       // records that handlers, or dead letters, are under way for, or acknowledgements awaited
-	full    bool      // who makes room wakes it
-	parked  bool      // at the end of the log
-	may     Offset    // records below may be begun: all, unless at most once
-	version int       // of what there is to commit
-	saved   int       // of what is committed
-	halted  bool      // nothing more is begun
-	dropped bool      // and nothing counts any more
-	stopped error     // why it stands still, until it is resumed
+	alone   map[*strand]struct{} // with one record each, which the others did not wait for
+	turns   []turn               // not used so far
+	ready   int                  // records in the window of which none has been begun
+	active  int                  // what is under way: reads, handlers, acknowledgements, dead letters, calls of OnError
+	full    bool                 // who makes room wakes it
+	parked  bool                 // at the end of the log
+	may     Offset               // records below may be begun: all, unless at most once
+	version int                  // of what there is to commit
+	saved   int                  // of what is committed
+	halted  bool                 // nothing more is begun
+	dropped bool                 // and nothing counts any more
+	stopped error                // why it stands still, until it is resumed
 }
 
 // fetched is a record that was read.
@@ -100,11 +100,17 @@ func (l *lane) wake() {
 // work reads until there is no room or nothing more.
 func (l *lane) work() {
 	l.actor.begin()
+	l.count(1)
 	defer func() {
+		l.count(-1)
 		if l.actor.end() {
 			l.sub.all.workers.add(l)
 		}
 	}()
+	l.readOn()
+}
+
+func (l *lane) readOn() {
 	for {
 		n, gone := l.room()
 		if gone {
@@ -216,6 +222,11 @@ func (l *lane) advanceLocked() {
 	if l.place != was {
 		l.changedLocked()
 	}
+	l.refillLocked()
+}
+
+// refillLocked has the lane read on, when it pays, or when nothing else is left to begin.
+func (l *lane) refillLocked() {
 	if n := l.roomLocked(); l.full && n > 0 && (l.ready == 0 || n >= min(readAtOnce, l.sub.opt.MaxAhead/2)) {
 		l.full = false
 		l.wake()
@@ -265,8 +276,17 @@ func (l *lane) missed(err error) bool {
 	}
 	f.Outcome = Retried
 	l.sub.tell(l.name(), f)
-	l.sub.all.alarms.set(&l.again, time.Now().Add(readRetry))
+	l.readLater()
 	return false
+}
+
+// readLater has the lane read on when some time has gone by.
+func (l *lane) readLater() {
+	l.mu.Lock()
+	if !l.halted {
+		l.sub.all.alarms.set(&l.again, time.Now().Add(readRetry))
+	}
+	l.mu.Unlock()
 }
 
 // reopen looks for the log anew that was closed: it is another where a topic could not be
@@ -277,11 +297,7 @@ func (l *lane) reopen() bool {
 		l.cursor = cursor{p: p, next: l.cursor.next}
 		return false
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.halted {
-		l.sub.all.alarms.set(&l.again, time.Now().Add(readRetry))
-	}
+	l.readLater()
 	return true
 }
 
@@ -296,8 +312,11 @@ func (l *lane) halt() {
 	if l.sub.opt.Guarantee == AtMostOnce {
 		l.version++ // the place goes back to what was begun
 	}
-	l.mu.Unlock()
 	l.sub.all.alarms.stop(&l.again)
+	for s := range l.strandsLocked {
+		l.sub.all.alarms.stop(&s.alarm)
+	}
+	l.mu.Unlock()
 	l.waiter.Signal() // it unparks itself
 }
 
@@ -308,6 +327,23 @@ func (l *lane) drop(cause error) {
 	l.dropped = true
 	l.mu.Unlock()
 	l.cancel(cause)
+}
+
+// count counts something that is under way, or is no more.
+func (l *lane) count(n int) {
+	l.mu.Lock()
+	l.active += n
+	l.restLocked()
+	l.mu.Unlock()
+}
+
+// tellLocked has a failure be told, without mu, by what it returns.
+func (l *lane) tellLocked(f Failure) (then func()) {
+	l.active++
+	return func() {
+		defer l.count(-1)
+		l.sub.tell(l.name(), f)
+	}
 }
 
 // isQuiet says that nothing is under way.
@@ -350,16 +386,26 @@ func (l *lane) resume() bool {
 
 // startAllLocked starts the strands that have something to do.
 func (l *lane) startAllLocked() {
-	if l.main != nil {
-		l.main.startLocked()
+	for s := range l.strandsLocked {
+		s.startLocked()
+	}
+}
+
+// strandsLocked yields all strands.
+func (l *lane) strandsLocked(yield func(*strand) bool) {
+	if l.main != nil && !yield(l.main) {
+		return
 	}
 	for _, s := range l.keys {
-		s.startLocked()
+		if !yield(s) {
+			return
+		}
 	}
-	for _, s := range l.alone {
-		s.startLocked()
+	for s := range l.alone {
+		if !yield(s) {
+			return
+		}
 	}
-	l.alone = nil
 }
 
 // permit lets the records below a place be begun, which is committed.
@@ -400,7 +446,7 @@ func (l *lane) begunLocked() Offset {
 	if l.halted || l.stopped != nil {
 		at := l.next
 		l.window.each(func(it *item) {
-			if it.state == itemReady {
+			if it.state == itemReady && it.attempt == 0 {
 				at = min(at, it.rec.Offset)
 			}
 		})

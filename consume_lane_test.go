@@ -2,6 +2,7 @@ package varve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -55,4 +56,70 @@ func TestIdleLaneHoldsNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// lone is an engine with a topic of three records, and a subscription whose handler takes a
+// second and returns err.
+func lone(t *testing.T, err error) (*Engine, *Subscription) {
+	t.Helper()
+	e, oerr := OpenFS(vfs.NewMem(), Options{Logger: slog.New(slog.DiscardHandler)})
+	if oerr != nil {
+		t.Fatal(oerr)
+	}
+	topic, terr := e.CreateTopic("t", TopicConfig{})
+	if terr != nil {
+		t.Fatal(terr)
+	}
+	for i := range 3 {
+		if _, err := topic.Publish(context.Background(), Record{Key: fmt.Append(nil, i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, cerr := e.Consume(context.Background(), "g", []string{"t"}, func(context.Context, Delivery) error {
+		time.Sleep(time.Second)
+		return err
+	}, ConsumeOptions{ByKey: true, Retry: Retry{First: time.Hour, Most: time.Hour}})
+	if cerr != nil {
+		t.Fatal(cerr)
+	}
+	return e, s
+}
+
+// A stop leaves no alarm behind, of what waited already and of what fails while it waits.
+func TestStopLeavesNoAlarm(t *testing.T) {
+	for name, at := range map[string]time.Duration{"waiting": time.Minute, "at work": time.Second / 2} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e, s := lone(t, ErrNoRecords)
+				defer e.Close()
+				time.Sleep(at)
+				if err := s.Stop(context.Background()); err != nil {
+					t.Error(err)
+				}
+				e.consumers.alarms.mu.Lock()
+				defer e.consumers.alarms.mu.Unlock()
+				if n := len(e.consumers.alarms.list); n > 0 {
+					t.Errorf("%d alarms are left", n)
+				}
+			})
+		})
+	}
+}
+
+// A stop that cannot commit says so.
+func TestStopThatCannotCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := lone(t, nil)
+		defer e.Close()
+		g := s.member.Load().group
+		g.mu.Lock()
+		g.ended = true
+		g.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		time.Sleep(time.Hour)
+		if err := s.Stop(ctx); !errors.Is(err, errEnded) {
+			t.Errorf("stop: %v", err)
+		}
+	})
 }

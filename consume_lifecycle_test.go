@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -296,4 +297,99 @@ func TestSubscriptionWhoseCommitsFail(t *testing.T) {
 		h.want(t, numbered("t/0", 0, 3)...)
 		r.stopped(s)
 	}, rule, loud)
+}
+
+// What was handed out of a partition that went to another has a context that has ended, and
+// is not the subscription's to acknowledge.
+func TestDeliveriesOfARevokedPartition(t *testing.T) {
+	pushBubble(t, func(r *rig) {
+		r.topic("t", 2)
+		r.fill(r.part("t", 0), 1)
+		r.fill(r.part("t", 1), 1)
+		got, ctxs := make([]varve.Delivery, 2), make([]context.Context, 2)
+		var mu sync.Mutex
+		a := r.consume("g", func(ctx context.Context, d varve.Delivery) error {
+			mu.Lock()
+			defer mu.Unlock()
+			got[d.Partition], ctxs[d.Partition] = d, ctx
+			return d.Done(nil)
+		}, varve.ConsumeOptions{AckLater: true}, "t")
+		synctest.Wait()
+		var h handled
+		b := r.consume("g", h.note, varve.ConsumeOptions{}, "t")
+		time.Sleep(time.Second)
+		if len(a.Owned()) != 1 {
+			t.Fatalf("a owns %v", a.Owned())
+		}
+		kept := a.Owned()[0].Partition
+		if err := got[kept].Done(nil); err != nil || ctxs[kept].Err() != nil {
+			t.Errorf("of the partition that a has: %v, %v", err, ctxs[kept].Err())
+		}
+		if err := got[1-kept].Done(nil); !errors.Is(err, varve.ErrNotOwner) || ctxs[1-kept].Err() == nil {
+			t.Errorf("of the one that b has: %v, %v", err, ctxs[1-kept].Err())
+		}
+		r.stopped(a)
+		r.stopped(b)
+	})
+}
+
+// A stop waits for what tells of failures: once it has returned nobody is told.
+func TestStopWaitsForOnError(t *testing.T) {
+	for name, o := range map[string]varve.ConsumeOptions{
+		"retried": {}, "skipped": {OnFailure: varve.SkipRecord, Retry: varve.Retry{Attempts: 1}},
+		"stopped": {Retry: varve.Retry{Attempts: 1}},
+		"buried":  {OnFailure: varve.DeadLetter, DeadLetters: "dead", Retry: varve.Retry{Attempts: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pushBubble(t, func(r *rig) {
+				dead := r.topic("dead", 1)
+				r.fill(r.one(), 1)
+				var told atomic.Bool
+				o.OnError = func(f varve.Failure) {
+					time.Sleep(time.Second) // slower than it should be
+					told.Store(true)
+					if f.Outcome.String() != name {
+						t.Errorf("outcome is %v", f.Outcome)
+					}
+				}
+				s := r.consume("g", func(context.Context, varve.Delivery) error { return errBroken }, o, "t")
+				synctest.Wait()
+				r.stopped(s)
+				if !told.Load() {
+					t.Error("the stop has returned before OnError")
+				}
+				r.forget(dead.Name())
+				r.engine.DeleteTopic("dead")
+			}, loud)
+		})
+	}
+}
+
+// A stop waits for the read that is under way, and the log is not asked after it.
+func TestStopWaitsForReads(t *testing.T) {
+	var holding atomic.Bool
+	var hold chan struct{}
+	rule := func(r *rig) {
+		hold = make(chan struct{})
+		r.rule = func(op vfs.Op) vfs.Fault {
+			if holding.Load() && op.Kind == vfs.OpRead && strings.Contains(op.Name, "topics/t/") {
+				return vfs.Fault{Block: hold}
+			}
+			return vfs.Fault{}
+		}
+	}
+	pushBubble(t, func(r *rig) {
+		r.fill(r.one(), 5)
+		holding.Store(true)
+		var h handled
+		s := r.consume("g", h.note, varve.ConsumeOptions{}, "t")
+		synctest.Wait()
+		time.AfterFunc(time.Minute, func() { close(hold) })
+		begun := time.Now()
+		r.stopped(s)
+		if took := time.Since(begun); took != time.Minute {
+			t.Errorf("the stop took %v, the read a minute", took)
+		}
+		h.want(t)
+	}, rule)
 }

@@ -123,34 +123,46 @@ func (s *strand) settle(d *Delivery, err error) bool {
 	return busy
 }
 
-// beginLocked begins the first record of the queue, where it may be begun.
+// beginLocked begins the first record of the queue, where it may be begun; false where no
+// handler is to be called now.
 func (s *strand) beginLocked(d *Delivery) bool {
 	l := s.lane
-	for len(s.queue) > 0 && !l.halted && l.stopped == nil {
-		seq := s.queue[0]
-		it := l.window.at(seq)
-		if l.sub.opt.Guarantee == AtMostOnce && it.rec.Offset >= l.may {
-			break
-		}
-		s.queue = s.queue[1:]
-		if it.attempt == 0 {
-			l.ready--
-		}
-		l.active++
-		it.attempt++
-		it.state, it.strand, it.acked = itemRunning, s, false
-		*d = Delivery{Record: it.rec, Topic: l.topic, Attempt: it.attempt, lane: l, seq: seq}
-		return true
+	if len(s.queue) == 0 || l.halted || l.stopped != nil {
+		s.restLocked()
+		return false
 	}
-	s.restLocked()
-	return false
+	seq := s.queue[0]
+	it := l.window.at(seq)
+	if l.sub.opt.Guarantee == AtMostOnce && it.rec.Offset >= l.may {
+		s.restLocked()
+		return false
+	}
+	s.queue = s.queue[1:]
+	l.active++
+	if it.burial != nil {
+		it.state, s.state = itemBurying, strandHeld
+		l.sub.all.workers.add(it.burial)
+		return false
+	}
+	if it.attempt == 0 {
+		l.ready--
+		l.refillLocked()
+	}
+	it.attempt++
+	it.state, it.strand, it.acked = itemRunning, s, false
+	*d = Delivery{Record: it.rec, Topic: l.topic, Attempt: it.attempt, lane: l, seq: seq}
+	return true
 }
 
-// restLocked has the strand go on when there is something to do. One of a key without
-// records is forgotten.
+// restLocked has the strand go on when there is something to do. One without records is
+// forgotten, but for that of the lane.
 func (s *strand) restLocked() {
 	s.state = strandIdle
-	if len(s.queue) == 0 && s.lane.keys[s.key] == s {
+	if len(s.queue) > 0 {
+		return
+	}
+	delete(s.lane.alone, s)
+	if s.lane.keys[s.key] == s {
 		delete(s.lane.keys, s.key)
 	}
 }
@@ -172,18 +184,15 @@ func (s *strand) releaseLocked() {
 // returnedLocked is what comes of a record whose handler has returned. Whoever calls it
 // calls what it returns, without mu.
 func (l *lane) returnedLocked(s *strand, seq uint64, err error) (then func()) {
-	it := l.window.at(seq)
-	switch {
-	case it == nil: // dropped
+	switch it := l.window.at(seq); {
 	case err != nil || !l.sub.opt.AckLater:
 		return l.settleLocked(seq, err)
 	case it.acked:
 		return l.settleLocked(seq, it.ack)
+	case l.keys != nil:
+		it.state, s.state = itemPending, strandHeld
 	default:
-		it.state = itemPending
-		if l.keys != nil {
-			s.state = strandHeld
-		}
+		it.state, it.strand = itemPending, nil // the others go on
 	}
 	return nil
 }
@@ -191,30 +200,27 @@ func (l *lane) returnedLocked(s *strand, seq uint64, err error) (then func()) {
 // settleLocked is what comes of a record that was processed, or could not be.
 func (l *lane) settleLocked(seq uint64, err error) (then func()) {
 	it := l.window.at(seq)
-	if it.state == itemPending && l.keys == nil {
-		it.strand = newStrand(l, strandHeld) // the others have gone on
-	}
-	s := it.strand
 	switch {
 	case l.dropped:
-		l.active--
-		it.state, s.state = itemReady, strandIdle
-		l.sub.wake()
+		l.giveUpLocked(it)
 		return nil
 	case err == nil:
 		l.finishLocked(seq)
 		return nil
+	case it.strand == nil:
+		it.strand = l.aloneLocked()
 	}
 	it.failed++
 	f := Failure{Offset: it.rec.Offset, Attempt: it.attempt, Err: err}
-	wait, again := l.sub.opt.Retry.after(it.failed)
+	wait, again := l.sub.opt.after(it.failed)
 	switch {
-	case again && l.sub.opt.Guarantee == AtLeastOnce:
+	case again:
 		f.Outcome = Retried
 		l.pauseLocked(seq, wait)
 	case l.sub.opt.OnFailure == DeadLetter:
-		it.state, s.state = itemBurying, strandHeld
-		return newBurial(l, seq, f).work
+		it.burial = newBurial(l, seq, f)
+		it.state, it.strand.state = itemBurying, strandHeld
+		return it.burial.work
 	case l.sub.opt.OnFailure == SkipRecord:
 		f.Outcome = Skipped
 		l.finishLocked(seq)
@@ -222,7 +228,24 @@ func (l *lane) settleLocked(seq uint64, err error) (then func()) {
 		f.Outcome = Stopped
 		l.stopLocked(seq, err)
 	}
-	return func() { l.sub.tell(l.name(), f) }
+	return l.tellLocked(f)
+}
+
+// aloneLocked makes a strand for a record that its own has left behind.
+func (l *lane) aloneLocked() *strand {
+	s := newStrand(l, strandHeld)
+	if l.alone == nil {
+		l.alone = map[*strand]struct{}{}
+	}
+	l.alone[s] = struct{}{}
+	return s
+}
+
+// giveUpLocked is the end of a record that counts no more.
+func (l *lane) giveUpLocked(it *item) {
+	l.active--
+	it.state = itemReady
+	l.restLocked()
 }
 
 // finishLocked counts a record as processed.
@@ -230,12 +253,14 @@ func (l *lane) finishLocked(seq uint64) {
 	it := l.window.at(seq)
 	s := it.strand
 	l.active--
-	it.state, it.strand = itemDone, nil
+	it.state, it.strand, it.burial = itemDone, nil, nil
 	if seq != l.window.first {
 		l.changedLocked() // what is finished past the place is committed as well
 	}
 	l.advanceLocked()
-	s.releaseLocked()
+	if s != nil {
+		s.releaseLocked()
+	}
 	l.restLocked()
 }
 
@@ -252,7 +277,9 @@ func (l *lane) pauseLocked(seq uint64, wait time.Duration) {
 	l.active--
 	it.state = itemReady
 	it.strand.holdLocked(seq, strandWaiting)
-	l.sub.all.alarms.set(&it.strand.alarm, time.Now().Add(wait))
+	if !l.halted {
+		l.sub.all.alarms.set(&it.strand.alarm, time.Now().Add(wait))
+	}
 	l.restLocked()
 }
 
@@ -268,11 +295,8 @@ func (l *lane) stopLocked(seq uint64, err error) {
 	}
 	it := l.window.at(seq)
 	l.active--
-	it.state, it.failed = itemReady, 0
+	it.state, it.failed, it.burial = itemReady, 0, nil
 	it.strand.holdLocked(seq, strandIdle)
-	if l.keys == nil && it.strand != l.main {
-		l.alone = append(l.alone, it.strand)
-	}
 	l.restLocked()
 }
 

@@ -18,7 +18,8 @@ type item struct {
 	state   itemState
 	attempt int     // at which it is, or was
 	failed  int     // attempts that did, since the lane went on
-	strand  *strand // that has begun it
+	strand  *strand // that has begun it; nil where that has gone on without it
+	burial  *burial // of its dead letter, from when the handler has failed for good
 	acked   bool    // Done was called before the handler returned, with ack
 	ack     error
 }

@@ -63,12 +63,12 @@ func (w *waiter) wait(ctx context.Context) error {
 		return nil
 	default:
 	}
+	defer lend(ctx).back()
 	done := ctx.Done()
 	if done == nil { // a plain receive is half the work of a select
 		<-w.told
 		return nil
 	}
-	defer lend(ctx).back()
 	select {
 	case <-w.told:
 		return nil

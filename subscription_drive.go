@@ -51,7 +51,9 @@ func (s *Subscription) drive(m *Member) {
 		s.wake() // it is over, which the next look tells
 		return
 	}
-	s.beginSave(m)
+	if err := s.beginSave(m); err != nil {
+		s.notSaved(err)
+	}
 	if s.stopping.Load() && s.flying == nil && s.atRest() {
 		s.leave(m, nil)
 		return
@@ -102,7 +104,10 @@ func (s *Subscription) releaseLocked(m *Member) bool {
 		if !c.going || l != nil && !l.atRest() {
 			return false
 		}
-		delete(s.lanes, c.at)
+		if l != nil {
+			l.drop(ErrNotOwner)
+			delete(s.lanes, c.at)
+		}
 		return true
 	})
 	return len(m.claims) < had
@@ -178,14 +183,14 @@ func (s *Subscription) abandon(m *Member) {
 		f.write.wait(context.Background())
 		s.settleSave()
 	}
-	s.beginSave(m)
-	var err error
+	err := s.beginSave(m)
 	for _, l := range lanes {
 		l.drop(context.Cause(s.ctx))
 		s.left = append(s.left, l.unfinished()...)
 	}
 	if f := s.flying; f != nil {
 		err = f.write.wait(context.Background())
+		s.flying = nil
 	}
 	s.leave(m, err)
 }

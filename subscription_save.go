@@ -28,9 +28,9 @@ func (s *Subscription) saveNow() {
 
 // beginSave commits, where that is due or a lane waits for it, and none is under way:
 // a commit holds what has come together while the one before was written.
-func (s *Subscription) beginSave(m *Member) {
+func (s *Subscription) beginSave(m *Member) error {
 	if s.flying != nil {
-		return
+		return nil
 	}
 	all := s.due.Swap(false) || s.stopping.Load()
 	if all {
@@ -53,20 +53,18 @@ func (s *Subscription) beginSave(m *Member) {
 		f.list, f.lanes, f.versions = append(f.list, e), append(f.lanes, l), append(f.versions, version)
 	}
 	if len(f.list) == 0 {
-		return
+		return nil
 	}
-	var err error
 	m.mu.Lock()
-	f.write, err = m.group.queueThen(f.list, func() error { return m.group.checkCommit(m, m.epoch, f.list) }, func(w *commitWrite) {
+	write, err := m.group.queueThen(f.list, func() error { return m.group.checkCommit(m, m.epoch, f.list) }, func(w *commitWrite) {
 		s.stored.Store(&stored{w.failed()})
 		s.wake()
 	})
 	m.mu.Unlock()
-	if err != nil {
-		s.notSaved(err)
-		return
+	if err == nil {
+		f.write, s.flying = write, f
 	}
-	s.flying = f
+	return err
 }
 
 // settleSave sees what has become of a commit.
