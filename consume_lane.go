@@ -2,10 +2,7 @@ package varve
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
-	"time"
 
 	"github.com/varvelog/varve/group"
 	"github.com/varvelog/varve/partition"
@@ -58,17 +55,6 @@ type lane struct {
 	stopped error                // why it stands still, until it is resumed
 }
 
-// fetched is a record that was read.
-type fetched struct {
-	rec   Record
-	epoch record.Epoch
-}
-
-const (
-	readAtOnce = 128         // records
-	readRetry  = time.Second // after an error that is no loss
-)
-
 func newLane(s *Subscription, c *claim) *lane {
 	l := &lane{
 		sub: s, topic: c.topic, at: c.at, cursor: cursor{p: c.cursor.p, next: c.cursor.next},
@@ -97,208 +83,19 @@ func (l *lane) wake() {
 	}
 }
 
-// work reads until there is no room or nothing more.
-func (l *lane) work() {
-	l.actor.begin()
-	l.count(1)
-	defer func() {
-		l.count(-1)
-		if l.actor.end() {
-			l.sub.all.workers.add(l)
-		}
-	}()
-	l.readOn()
-}
-
-func (l *lane) readOn() {
-	for {
-		n, gone := l.room()
-		if gone {
-			l.cursor.p.log.Unpark(l.waiter)
-		}
-		if n == 0 {
-			return // who makes room wakes it
-		}
-		err := l.fetch(n)
-		l.take()
-		if err != nil && !l.missed(err) {
-			return
-		}
-		if err == nil && len(l.read) == 0 && l.park() {
-			l.read = nil
-			return
-		}
+// restLocked tells the subscription, where it waits for that, that nothing is under way.
+func (l *lane) restLocked() {
+	if l.halted && l.active == 0 {
+		l.sub.wake()
 	}
 }
 
-// room is how many records may be read now; gone says that none ever will.
-func (l *lane) room() (n int, gone bool) {
+// count counts something that is under way, or is no more.
+func (l *lane) count(n int) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.parked = false
-	if l.halted || l.stopped != nil {
-		return 0, l.halted
-	}
-	n = l.roomLocked()
-	l.full = n == 0
-	return n, false
-}
-
-func (l *lane) roomLocked() int {
-	if l.window.len() > 0 && l.window.bytes >= l.sub.opt.MaxBytes {
-		return 0
-	}
-	return int(max(min(Offset(l.sub.opt.MaxAhead)-(l.next-l.place), readAtOnce), 0))
-}
-
-// fetch reads up to n records.
-func (l *lane) fetch(n int) error {
-	clear(l.read)
-	l.read = l.read[:0]
-	for bytes := 0; len(l.read) < n && bytes < l.sub.opt.MaxBytes; {
-		var f fetched
-		ok, err := l.cursor.record(&f.rec)
-		if !ok || err != nil {
-			return err
-		}
-		f.epoch = l.cursor.batch.LeaderEpoch
-		l.read, bytes = append(l.read, f), bytes+weight(&f.rec)
-	}
-	return nil
-}
-
-// take puts what was read into the window.
-func (l *lane) take() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i := range l.read {
-		f := &l.read[i]
-		seq := l.window.push(f)
-		if f.epoch > l.ahead.epoch {
-			l.ahead = finished{} // a crash has taken the rest, and others have their offsets
-		}
-		if l.ahead.has(f.rec.Offset, f.epoch) {
-			l.window.at(seq).state = itemDone
-			continue
-		}
-		s := l.main
-		if s == nil {
-			s = l.strandLocked(string(f.rec.Key))
-		}
-		l.ready++
-		s.queue = append(s.queue, seq)
-		s.startLocked()
-	}
-	if l.next != l.cursor.next {
-		l.next = l.cursor.next
-		if l.sub.opt.Guarantee == AtMostOnce {
-			l.version++
-			l.sub.saveNow()
-		}
-	}
-	l.advanceLocked()
-}
-
-func (l *lane) strandLocked(key string) *strand {
-	s := l.keys[key]
-	if s == nil {
-		s = newStrand(l, strandIdle)
-		s.key, l.keys[key] = key, s
-	}
-	return s
-}
-
-// advanceLocked moves the place over what is done at the front.
-func (l *lane) advanceLocked() {
-	was := l.place
-	for l.window.len() > 0 && l.window.front().state == itemDone {
-		l.place, l.epoch = l.window.front().rec.Offset+1, l.window.front().epoch
-		l.window.pop()
-	}
-	if l.window.len() == 0 {
-		l.place = l.next // behind what was lost, too
-		l.shedLocked()
-	}
-	if l.place != was {
-		l.changedLocked()
-	}
-	l.refillLocked()
-}
-
-// refillLocked has the lane read on, when it pays, or when nothing else is left to begin.
-func (l *lane) refillLocked() {
-	if n := l.roomLocked(); l.full && n > 0 && (l.ready == 0 || n >= min(readAtOnce, l.sub.opt.MaxAhead/2)) {
-		l.full = false
-		l.wake()
-	}
-}
-
-// changedLocked has what there is to commit be committed some time.
-func (l *lane) changedLocked() {
-	if l.sub.opt.Guarantee == AtLeastOnce {
-		l.version++
-		l.sub.saveSoon()
-	}
-}
-
-// park waits for records without a worker; false says that there are some.
-func (l *lane) park() bool {
-	log := l.cursor.p.log
-	if log.Closed() {
-		return l.reopen()
-	}
-	if !log.Park(l.waiter, l.cursor.next) {
-		return false
-	}
-	l.mu.Lock()
-	l.parked = true
-	l.shedLocked()
+	l.active += n
+	l.restLocked()
 	l.mu.Unlock()
-	return true
-}
-
-// shedLocked gives up the memory of a lane that has nothing to do: there may be many.
-func (l *lane) shedLocked() {
-	if l.parked && l.window.len() == 0 {
-		l.window.ring, l.turns = nil, nil
-	}
-}
-
-// missed tells of what could not be read, and says whether to go on at once.
-func (l *lane) missed(err error) bool {
-	if errors.Is(err, ErrClosed) {
-		return !l.reopen()
-	}
-	f := Failure{Offset: l.cursor.next, Err: err, Outcome: LostRecords}
-	if goesOn(err) {
-		l.sub.tell(l.name(), f)
-		return true
-	}
-	f.Outcome = Retried
-	l.sub.tell(l.name(), f)
-	l.readLater()
-	return false
-}
-
-// readLater has the lane read on when some time has gone by.
-func (l *lane) readLater() {
-	l.mu.Lock()
-	if !l.halted {
-		l.sub.all.alarms.set(&l.again, time.Now().Add(readRetry))
-	}
-	l.mu.Unlock()
-}
-
-// reopen looks for the log anew that was closed: it is another where a topic could not be
-// deleted. True says that there is none, and that it will be looked again.
-func (l *lane) reopen() bool {
-	p := l.sub.all.engine.groups.topics().partition(l.at)
-	if p != nil && p.log != nil && !p.log.Closed() {
-		l.cursor = cursor{p: p, next: l.cursor.next}
-		return false
-	}
-	l.readLater()
-	return true
 }
 
 // halt has nothing more be begun. What is under way goes on.
@@ -327,23 +124,6 @@ func (l *lane) drop(cause error) {
 	l.dropped = true
 	l.mu.Unlock()
 	l.cancel(cause)
-}
-
-// count counts something that is under way, or is no more.
-func (l *lane) count(n int) {
-	l.mu.Lock()
-	l.active += n
-	l.restLocked()
-	l.mu.Unlock()
-}
-
-// tellLocked has a failure be told, without mu, by what it returns.
-func (l *lane) tellLocked(f Failure) (then func()) {
-	l.active++
-	return func() {
-		defer l.count(-1)
-		l.sub.tell(l.name(), f)
-	}
 }
 
 // isQuiet says that nothing is under way.
@@ -408,86 +188,23 @@ func (l *lane) strandsLocked(yield func(*strand) bool) {
 	}
 }
 
-// permit lets the records below a place be begun, which is committed.
-func (l *lane) permit(below Offset) {
-	l.mu.Lock()
-	l.may = max(l.may, below)
-	l.startAllLocked()
-	l.mu.Unlock()
+func (l *lane) strandLocked(key string) *strand {
+	s := l.keys[key]
+	if s == nil {
+		s = newStrand(l, strandIdle)
+		s.key, l.keys[key] = key, s
+	}
+	return s
 }
 
-// progress is what there is to commit, and which version of it; none where that is
-// committed.
-func (l *lane) progress() (e entry, version int, some bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.version == l.saved {
-		return entry{}, 0, false
+// aloneLocked makes a strand for a record that its own has left behind.
+func (l *lane) aloneLocked() *strand {
+	s := newStrand(l, strandHeld)
+	if l.alone == nil {
+		l.alone = map[*strand]struct{}{}
 	}
-	c := &group.Commit{Offset: l.place, LeaderEpoch: l.epoch, Time: l.sub.all.engine.groups.commitTime()}
-	if l.sub.opt.Guarantee == AtMostOnce {
-		c.Offset, c.LeaderEpoch = l.begunLocked(), -1
-	} else {
-		done := finished{base: l.place, epoch: -1}
-		l.window.each(func(it *item) {
-			if it.state == itemDone {
-				done.add(it.rec.Offset, it.epoch)
-			}
-		})
-		done.addRest(&l.ahead, l.next)
-		c.Metadata = done.String()
-	}
-	return entry{l.topic, l.at, c}, l.version, true
-}
-
-// begunLocked is the place of a lane of at most once: behind what was read, for that is
-// about to be handled, or behind what was, when no more is.
-func (l *lane) begunLocked() Offset {
-	if l.halted || l.stopped != nil {
-		at := l.next
-		l.window.each(func(it *item) {
-			if it.state == itemReady && it.attempt == 0 {
-				at = min(at, it.rec.Offset)
-			}
-		})
-		return at
-	}
-	return l.next
-}
-
-// keep notes what is committed.
-func (l *lane) keep(version int) {
-	l.mu.Lock()
-	l.saved = max(l.saved, version)
-	l.mu.Unlock()
-}
-
-// acknowledge is Delivery.Done.
-func (l *lane) acknowledge(seq uint64, attempt int, err error) error {
-	l.mu.Lock()
-	if l.dropped {
-		l.mu.Unlock()
-		return &PartitionError{l.topic, l.at.Number, fmt.Errorf("acknowledge: %w", ErrNotOwner)}
-	}
-	it := l.window.at(seq)
-	if it == nil || it.attempt != attempt || !l.sub.opt.AckLater {
-		l.mu.Unlock()
-		return nil
-	}
-	var then func()
-	switch it.state {
-	case itemRunning: // its strand goes on from here
-		if !it.acked {
-			it.acked, it.ack = true, err
-		}
-	case itemPending:
-		then = l.settleLocked(seq, err)
-	}
-	l.mu.Unlock()
-	if then != nil {
-		then()
-	}
-	return nil
+	l.alone[s] = struct{}{}
+	return s
 }
 
 // unfinished lists the records that are under way.

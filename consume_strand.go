@@ -2,7 +2,6 @@ package varve
 
 import (
 	"runtime/debug"
-	"time"
 )
 
 // strand is records of a lane that are handled one after the other: all of them, those of
@@ -179,125 +178,6 @@ func (s *strand) releaseLocked() {
 		s.restLocked()
 		s.startLocked()
 	}
-}
-
-// returnedLocked is what comes of a record whose handler has returned. Whoever calls it
-// calls what it returns, without mu.
-func (l *lane) returnedLocked(s *strand, seq uint64, err error) (then func()) {
-	switch it := l.window.at(seq); {
-	case err != nil || !l.sub.opt.AckLater:
-		return l.settleLocked(seq, err)
-	case it.acked:
-		return l.settleLocked(seq, it.ack)
-	case l.keys != nil:
-		it.state, s.state = itemPending, strandHeld
-	default:
-		it.state, it.strand = itemPending, nil // the others go on
-	}
-	return nil
-}
-
-// settleLocked is what comes of a record that was processed, or could not be.
-func (l *lane) settleLocked(seq uint64, err error) (then func()) {
-	it := l.window.at(seq)
-	switch {
-	case l.dropped:
-		l.giveUpLocked(it)
-		return nil
-	case err == nil:
-		l.finishLocked(seq)
-		return nil
-	case it.strand == nil:
-		it.strand = l.aloneLocked()
-	}
-	it.failed++
-	f := Failure{Offset: it.rec.Offset, Attempt: it.attempt, Err: err}
-	wait, again := l.sub.opt.after(it.failed)
-	switch {
-	case again:
-		f.Outcome = Retried
-		l.pauseLocked(seq, wait)
-	case l.sub.opt.OnFailure == DeadLetter:
-		it.burial = newBurial(l, seq, f)
-		it.state, it.strand.state = itemBurying, strandHeld
-		return it.burial.work
-	case l.sub.opt.OnFailure == SkipRecord:
-		f.Outcome = Skipped
-		l.finishLocked(seq)
-	default:
-		f.Outcome = Stopped
-		l.stopLocked(seq, err)
-	}
-	return l.tellLocked(f)
-}
-
-// aloneLocked makes a strand for a record that its own has left behind.
-func (l *lane) aloneLocked() *strand {
-	s := newStrand(l, strandHeld)
-	if l.alone == nil {
-		l.alone = map[*strand]struct{}{}
-	}
-	l.alone[s] = struct{}{}
-	return s
-}
-
-// giveUpLocked is the end of a record that counts no more.
-func (l *lane) giveUpLocked(it *item) {
-	l.active--
-	it.state = itemReady
-	l.restLocked()
-}
-
-// finishLocked counts a record as processed.
-func (l *lane) finishLocked(seq uint64) {
-	it := l.window.at(seq)
-	s := it.strand
-	l.active--
-	it.state, it.strand, it.burial = itemDone, nil, nil
-	if seq != l.window.first {
-		l.changedLocked() // what is finished past the place is committed as well
-	}
-	l.advanceLocked()
-	if s != nil {
-		s.releaseLocked()
-	}
-	l.restLocked()
-}
-
-// restLocked tells the subscription, where it waits for that, that nothing is under way.
-func (l *lane) restLocked() {
-	if l.halted && l.active == 0 {
-		l.sub.wake()
-	}
-}
-
-// pauseLocked has a record be tried again later.
-func (l *lane) pauseLocked(seq uint64, wait time.Duration) {
-	it := l.window.at(seq)
-	l.active--
-	it.state = itemReady
-	it.strand.holdLocked(seq, strandWaiting)
-	if !l.halted {
-		l.sub.all.alarms.set(&it.strand.alarm, time.Now().Add(wait))
-	}
-	l.restLocked()
-}
-
-// stopLocked has the lane stand still at a record. At most once that was its one attempt,
-// and the place is behind it.
-func (l *lane) stopLocked(seq uint64, err error) {
-	l.stopped = err
-	if l.sub.opt.Guarantee == AtMostOnce {
-		l.finishLocked(seq)
-		l.version++
-		l.sub.saveSoon()
-		return
-	}
-	it := l.window.at(seq)
-	l.active--
-	it.state, it.failed, it.burial = itemReady, 0, nil
-	it.strand.holdLocked(seq, strandIdle)
-	l.restLocked()
 }
 
 // turnsAtOnce is how many contexts are made at a time.
