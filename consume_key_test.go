@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -297,19 +298,25 @@ func TestReadsOnBehindWhatWaits(t *testing.T) {
 func TestResumeOfWhatWaitedToBeTriedAgain(t *testing.T) {
 	pushBubble(t, func(r *rig) {
 		r.fill(r.one(), 3)
+		var mu sync.Mutex
 		var all []varve.Delivery
 		s := r.consume("g", func(_ context.Context, d varve.Delivery) error {
+			mu.Lock()
+			defer mu.Unlock()
 			all = append(all, d)
 			return nil
 		}, varve.ConsumeOptions{AckLater: true, Retry: varve.Retry{Attempts: 2, First: time.Second}}, "t")
 		synctest.Wait()
 		all[0].Done(errBroken)
 		time.Sleep(500 * time.Millisecond)
+		synctest.Wait()
 		all[1].Done(errBroken)
 		all[2].Done(nil)
 		time.Sleep(600 * time.Millisecond)
+		synctest.Wait()
 		all[3].Done(errBroken) // the first for good, the second still has to wait
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if len(all) != 4 || len(s.Stopped()) != 1 {
 			t.Fatalf("%d deliveries, stopped are %v", len(all), s.Stopped())
 		}

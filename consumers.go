@@ -56,7 +56,7 @@ func (c *consumers) begin(ctx context.Context, groupID string, topics []string, 
 		within, cancel := context.WithTimeout(context.Background(), c.engine.opt.Groups.StopTimeout)
 		defer cancel()
 		if err := s.Stop(within); err != nil {
-			c.engine.log.Warn("subscription stopped with handlers at work", "group", groupID, "err", err)
+			c.engine.log.Warn("subscription did not stop well", "group", groupID, "err", err)
 		}
 	})
 	s.joined.Store(true)
