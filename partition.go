@@ -178,7 +178,8 @@ func (p *Partition) WaitDurable(ctx context.Context, end Offset) error {
 	return nil
 }
 
-// LogEnd is the offset that the next record gets.
+// LogEnd is the offset that the next record gets. It goes back where a disk refuses
+// records of which nobody was told yet, on a topic of level fsync.
 func (p *Partition) LogEnd() Offset { return p.offset((*partition.Log).LogEnd) }
 
 // offset is one of the log's, 0 where the partition could not be opened.

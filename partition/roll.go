@@ -26,10 +26,7 @@ func (w *writer) rollBefore(b *record.Batch) bool {
 		}
 		facts.Next = b.BaseOffset
 	}
-	facts.MaxTimestamp = max(facts.MaxTimestamp, w.latest, b.MaxTimestamp)
-	if t := w.l.tail; t != nil {
-		facts.MaxTimestamp = max(facts.MaxTimestamp, t.latest)
-	}
+	facts.MaxTimestamp = max(facts.MaxTimestamp, w.latest, b.MaxTimestamp) // none in the tail has more: it would be in a segment of its own
 	return retention.RollDue(facts, w.cfg.SegmentAge, w.now)
 }
 
@@ -37,7 +34,7 @@ func (w *writer) rollBefore(b *record.Batch) bool {
 // log goes on with the old one, if b can be there at all.
 func (w *writer) roll(b *record.Batch) error {
 	err := w.l.rollLocked(b.BaseOffset)
-	if err != nil && w.seg.Fits(int64(b.Size()), b.LastOffset()) {
+	if err != nil && w.l.refusalLocked() == nil && w.seg.Fits(int64(b.Size()), b.LastOffset()) {
 		w.l.log.Warn("cannot roll, going on with the segment", "partition", w.l.name, "segment", w.seg.Path(), "err", err)
 		return nil
 	}

@@ -65,6 +65,10 @@ func (l *Log) beginLocked() (*Round, error) {
 		return nil, err
 	}
 	if err := l.refusal(); err != nil { // no round had it
+		if failed := l.Failed(); failed != nil { // meanwhile: bytes of it were left behind
+			l.giveUpLocked(failed)
+			return nil, failed
+		}
 		l.takeBack()
 		return nil, err
 	}

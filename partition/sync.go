@@ -30,8 +30,21 @@ func (l *Log) WaitDurable(ctx context.Context, end record.Offset) error {
 		return &OutOfRangeError{Asked: end, Start: l.Start(), End: have}
 	}
 	w := NewWaiter()
+	var reason error // of the look that was the last
 	settled := func() bool {
-		return l.DurableEnd() >= end || l.LogEnd() < end || l.Failed() != nil || l.gone.Load()
+		switch {
+		case l.DurableEnd() >= end:
+			reason = nil
+		case l.Failed() != nil:
+			reason = l.Failed()
+		case l.gone.Load():
+			reason = ErrClosed
+		case l.LogEnd() < end: // it was taken back
+			reason = *l.refused.Load()
+		default:
+			return false
+		}
+		return true
 	}
 	for l.durables.park(w, settled) {
 		l.env.Journal.Commit(l)
@@ -42,15 +55,7 @@ func (l *Log) WaitDurable(ctx context.Context, end record.Offset) error {
 			return ctx.Err()
 		}
 	}
-	switch {
-	case l.DurableEnd() >= end:
-		return nil
-	case l.Failed() != nil:
-		return l.Failed()
-	case l.LogEnd() < end: // it was taken back
-		return *l.refused.Load()
-	}
-	return ErrClosed
+	return reason
 }
 
 // syncNames makes the names of the first n files durable, unless they are. Only

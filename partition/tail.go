@@ -25,7 +25,6 @@ type tail struct {
 	lent    int   // entries, the first of them, that the round under way has
 	refused error // by the file: nothing is stored or appended until it is taken back
 	now     int64 // of the last append
-	latest  int64 // largest timestamp
 	bufs    [1][]byte
 }
 
@@ -55,17 +54,17 @@ func (l *Log) tailSizeLocked() int64 {
 }
 
 // keepLocked puts batches behind the tail.
-func (l *Log) keepLocked(bufs [][]byte, entries []segment.Entry, now, latest int64) {
+func (l *Log) keepLocked(bufs [][]byte, entries []segment.Entry, now int64) {
 	t := l.tail
 	if t == nil {
 		t = tails.Get().(*tail)
-		t.latest, l.tail = latest, t
+		l.tail = t
 	}
 	for _, b := range bufs {
 		t.bytes = append(t.bytes, b...)
 	}
 	t.entries = append(t.entries, entries...)
-	t.now, t.latest = now, max(t.latest, latest)
+	t.now = now
 }
 
 // storeLocked writes the tail to its file.
@@ -97,6 +96,7 @@ func (l *Log) storeFirstLocked(n int) error {
 		t.refused = err
 		return err
 	}
+	l.stats.appended(t.entries[:n], int64(size))
 	t.drop(n, size)
 	l.freeTailLocked()
 	return nil
@@ -114,6 +114,10 @@ func (l *Log) freeTailLocked() {
 func (l *Log) refusal() error {
 	l.appendMu.Lock()
 	defer l.appendMu.Unlock()
+	return l.refusalLocked()
+}
+
+func (l *Log) refusalLocked() error {
 	if l.tail == nil {
 		return nil
 	}

@@ -114,8 +114,13 @@ func (w *writer) handOver() {
 // take adds a request to what is to be written, unless it is cancelled. Whatever
 // has to go to the disk before it goes while it can still be cancelled.
 func (w *writer) take(a *Append) {
-	if w.endsBatch(a) && a.state.Load() != stateCancelled {
-		w.closeBatch()
+	if a.state.Load() != stateCancelled {
+		if w.endsBatch(a) {
+			w.closeBatch()
+		}
+		if a.Expect >= 0 && a.Expect != w.next {
+			w.settle()
+		}
 	}
 	state := stateEncoding
 	if a.Batch != nil {
@@ -174,6 +179,16 @@ func (w *writer) add(a *Append) error {
 		return w.addBatch(a)
 	}
 	return w.addRecords(a)
+}
+
+// settle has the file take all that is in front of a request which is to be told of it, as
+// what stands in its way: none of that is taken back once it was told.
+func (w *writer) settle() {
+	w.closeBatch()
+	w.flush()
+	if err := w.l.storeLocked(); err != nil && w.err == nil {
+		w.err = fmt.Errorf("append %s at offset %d: %w", w.l.name, w.seg.Next(), err)
+	}
 }
 
 // place puts a complete batch into the write, after rolling where it may not go
@@ -244,7 +259,7 @@ func (w *writer) append() error {
 	}
 	w.level = l.Config().Level
 	if w.mayWait() {
-		l.keepLocked(w.bufs, w.entries, w.now, w.latest)
+		l.keepLocked(w.bufs, w.entries, w.now)
 		return nil
 	}
 	if err := l.storeLocked(); err != nil {
@@ -253,6 +268,7 @@ func (w *writer) append() error {
 	if err := w.seg.Append(w.bufs, w.entries, w.now); err != nil {
 		return err
 	}
+	l.stats.appended(w.entries, w.bytes)
 	if first { // the name of its file has to become durable too
 		l.names++
 	}
@@ -263,7 +279,7 @@ func (w *writer) append() error {
 // the disk has space for it.
 func (w *writer) mayWait() bool {
 	size := w.l.tailSizeLocked() + w.bytes
-	if w.level != Fsync || w.seg.Size() == 0 || size > tailBytes || (w.l.tail != nil && w.l.tail.refused != nil) {
+	if w.level != Fsync || w.seg.Size() == 0 || size > tailBytes || w.l.refusalLocked() != nil {
 		return false
 	}
 	for _, a := range w.wrote {
@@ -299,7 +315,6 @@ func (w *writer) gather() {
 func (w *writer) appended(end record.Offset) {
 	l, level := w.l, w.level
 	l.logEnd.Store(int64(end))
-	l.stats.appended(w.entries, w.bytes)
 	if level != Fsync {
 		w.seg.Show(w.seg.Size())
 		l.publish(end)
