@@ -31,6 +31,7 @@ type check struct {
 	m     *model
 	after ending
 	next  *model
+	known map[string]*topic // what each topic that is there was found to be
 	wrong []string
 }
 
@@ -38,9 +39,10 @@ func (c *check) broken(promise int, format string, args ...any) {
 	c.wrong = append(c.wrong, fmt.Sprintf("promise %d: %s", promise, fmt.Sprintf(format, args...)))
 }
 
-// run checks all topics.
-func (c *check) run(e *varve.Engine) {
-	c.next = newModel()
+// run checks all topics, and what groups have committed in them. lowered is what the
+// engine has said of the latter.
+func (c *check) run(e *varve.Engine, lowered []clamp) {
+	c.next, c.known = newModel(), map[string]*topic{}
 	maps.Copy(c.next.gone, c.m.gone)
 	there := map[string]bool{}
 	for _, t := range e.Topics() {
@@ -49,6 +51,7 @@ func (c *check) run(e *varve.Engine) {
 		if known == nil {
 			continue
 		}
+		c.known[t.Name()] = known
 		c.next.topics[t.Name()] = &slot{topics: []*topic{c.topic(t, known)}}
 	}
 	for name, s := range c.m.topics {
@@ -62,6 +65,7 @@ func (c *check) run(e *varve.Engine) {
 			}
 		}
 	}
+	c.groups(e, lowered)
 }
 
 // which finds out which of the topics that were tried this one is.

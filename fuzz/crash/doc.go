@@ -10,7 +10,7 @@
 //
 // Program is what an engine is asked to do, as a text. A life runs one, on a disk in
 // memory. Its history says what was tried, and what was answered or shown to a reader;
-// a model is what that comes to. A point is one crash of it, and check holds the engine
+// a model is what that comes to, commits of groups included. A point is one crash of it, and check holds the engine
 // that is opened on what the crash left against the model. Campaign does all this, over
 // and over, and tally counts at which calls.
 //

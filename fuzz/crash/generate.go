@@ -9,7 +9,7 @@ import (
 // generate makes the program of a seed. A small one is meant to be cut at every call,
 // a large one at some.
 func generate(rng *rand.Rand, large bool) Program {
-	g := generator{rng: rng, names: []string{"a", "b"}, partitions: 2}
+	g := generator{rng: rng, names: []string{"a", "b"}, partitions: 2, groups: rng.IntN(3) == 0}
 	n := 2 + rng.IntN(8)
 	if large {
 		g.names, g.partitions, n = append(g.names, "c"), 6, 25+rng.IntN(40)
@@ -30,6 +30,8 @@ func generateMore(rng *rand.Rand, e *varve.Engine) Program {
 			g.names = append(g.names, t.Name())
 		}
 	}
+	list, err := e.Groups()
+	g.groups = err == nil && len(list) > 0 || rng.IntN(6) == 0
 	var p Program
 	for range rng.IntN(4) {
 		p = append(p, g.step(false))
@@ -41,6 +43,7 @@ type generator struct {
 	rng        *rand.Rand
 	names      []string
 	partitions int
+	groups     bool // some steps are about groups
 }
 
 func (g *generator) one(of ...string) string { return of[g.rng.IntN(len(of))] }
@@ -62,6 +65,9 @@ func (g *generator) create() Step {
 }
 
 func (g *generator) step(large bool) Step {
+	if g.groups && g.rng.IntN(5) < 2 {
+		return g.ofGroup(large)
+	}
 	part := g.rng.IntN(g.partitions)
 	switch n := g.rng.IntN(100); {
 	case n < 8:
@@ -100,6 +106,38 @@ func (g *generator) step(large bool) Step {
 	default:
 		return g.fault()
 	}
+}
+
+// ofGroup makes a step that is about a group.
+func (g *generator) ofGroup(large bool) Step {
+	s := Step{Topic: g.name(), Words: []string{g.one("g", "g", "g", "h")}}
+	set := func(word string, of int) {
+		if g.rng.IntN(of) == 0 {
+			s.Words = append(s.Words, word)
+		}
+	}
+	switch n := g.rng.IntN(20); {
+	case n < 6:
+		s.Verb, s.N = "commit", g.rng.IntN(4)
+		set("meta=100", 4)
+		if large && g.rng.IntN(50) == 0 { // so much that all of it is written anew
+			s.Words = append(s.Words, "meta=4000", "times=20")
+		}
+	case n < 11:
+		s.Verb, s.N = "work", 1+g.rng.IntN(8)
+		set("from=latest", 4)
+		set("meta=no", 3)
+	case n < 14:
+		s.Verb, s.N = "crew", 1+g.rng.IntN(4)
+	case n < 17:
+		s.Verb, s.N = "reset", 1+g.rng.IntN(4)
+		set(g.one("to=earliest", "to=latest"), 2)
+	case n < 18:
+		s.Verb = "forget"
+	default:
+		s.Verb, s.Topic = "disband", ""
+	}
+	return s
 }
 
 // many is how large a crowd is: now and then it fills the journal.

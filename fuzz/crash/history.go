@@ -61,6 +61,14 @@ func (h *history) at(told, tried int) *model {
 // until is a history that begins where this one was at a moment.
 func (h *history) until(told, tried int) *history { return newHistory(h.at(told, tried)) }
 
+// known is now, without a copy where nothing has happened.
+func (h *history) known() *model {
+	if h.len() == 0 {
+		return h.base
+	}
+	return h.now()
+}
+
 // now is all of it.
 func (h *history) now() *model {
 	n := h.len()

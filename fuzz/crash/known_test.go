@@ -74,6 +74,27 @@ var known = []struct{ name, program string }{
 		"create a 2 retention.ms=-1; crowd a 4; fail write .log short; burst a 4; fail write .wal short; crowd a 4; reopen; publish a/0 1"},
 	{"the sync of a segment that is too large for the journal fails",
 		"create a 1 retention.ms=-1; publish a/0 1; fail sync .log 1; large a/0; publish a/0 1"},
+
+	{"commits of one group and of many, and all that moves them",
+		"create a 2 durability=interval retention.ms=-1; publish a/0 5; work a 2; commit a 1 h; crew a 1; reset a 1; reset a 1 h to=latest; trim a/0 1; work a 1; reopen; crew a 3 h"},
+	{"all commits are written anew, and what is in front of them is trimmed",
+		"create a 6 retention.ms=-1; publish a/0 3; commit a 0 h; commit a 1 g meta=4000 times=20 !kill:9999; idle 6; commit a 2 g; idle 1"},
+	{"a group is deleted and begins anew",
+		"create a 2 retention.ms=-1; publish a/0 3; commit a 0 g; disband g; commit a 1 g; forget a g; work a 1; disband g; reopen; work a 2"},
+	{"a commit that a segment refused, and one that the journal refused",
+		"create a 1 retention.ms=-1; publish a/0 3; commit a 1; fail write .log short; commit a 0; commit a 2; reset a 1; fail write .wal short; commit a 0; disband g; reopen; work a 1"},
+	{"a power cut takes what a group has committed",
+		"create a 2 durability=os retention.ms=-1; publish a/0 4; commit a 0; publish a/1 4; work a 1 h; publish a/0 2; commit a 0; publish a/0 1"},
+	{"a power cut takes what a group has committed, and the log grows past it",
+		"create a 1 durability=os retention.ms=-1; publish a/0 6; commit a 0 !cut:999:lost:lost:1; publish a/0 9 fsync; reopen; work a 3"},
+	{"a power cut takes what a group has committed, and the start after it is cut too",
+		"create a 2 durability=os retention.ms=-1; publish a/0 6; commit a 0 !cut:999:lost:lost:1; start"},
+	{"commits of a deleted topic do not count in one that has its name",
+		"create a 2 retention.ms=-1; publish a/0 4; commit a 0; commit a 1 h; delete a; create a 1 retention.ms=-1; publish a/0 6; work a 2 h; reopen; commit a 1; delete a"},
+	{"a topic is deleted, and the power goes off before its commits are forgotten",
+		"create a 1 retention.ms=-1; publish a/0 4; commit a 0; delete a !cut:3:lost:lost:1; create a 1 retention.ms=-1; publish a/0 9; work a 3; reopen; forget a"},
+	{"a topic cannot be deleted, and keeps its commits",
+		"create a 1 retention.ms=-1; publish a/0 4; commit a 0; fail rename topics; delete a; work a 2; fail syncdir topics; delete a; create a 1 retention.ms=-1; publish a/0 1; commit a 1"},
 }
 
 // Programs that broke a promise once do not break it again.

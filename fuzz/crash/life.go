@@ -77,6 +77,7 @@ func newLife(tl *tally, seed uint64, depth int, disk *vfs.Mem, base *model) *lif
 		disk: disk, log: new(logged), h: newHistory(base), before: killed,
 	}
 	l.fs = vfs.NewFaulty(disk, l.rule)
+	l.log.lower = func(c clamp) { l.h.attempt(c.asked) }
 	l.during("start")
 	l.at(Step{Verb: "start"})
 	return l

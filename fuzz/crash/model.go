@@ -14,6 +14,7 @@ import (
 type model struct {
 	topics map[string]*slot
 	gone   map[uuid.UUID]string // ids of topics that were deleted for certain
+	groups map[string]bool      // ids of those that anything was ever asked of
 	rest   bool                 // it is closed, or closing, or opening after that: the next start may be clean
 	wrong  []string             // promises that were broken before any crash
 }
@@ -43,6 +44,7 @@ type part struct {
 	start   varve.Offset            // acknowledged log start
 	aimed   varve.Offset            // log start that was asked for
 	epoch   int                     // of the engine that had it open last
+	marks   map[string]mark         // by group
 }
 
 // try is one record that was asked to be stored.
@@ -55,12 +57,12 @@ type try struct {
 }
 
 func newModel() *model {
-	return &model{topics: map[string]*slot{}, gone: map[uuid.UUID]string{}}
+	return &model{topics: map[string]*slot{}, gone: map[uuid.UUID]string{}, groups: map[string]bool{}}
 }
 
 func (m *model) clone() *model {
 	c := newModel()
-	c.rest = m.rest
+	c.rest, c.groups = m.rest, maps.Clone(m.groups)
 	c.gone, c.wrong = maps.Clone(m.gone), slices.Clone(m.wrong)
 	for name, s := range m.topics {
 		t := &slot{absent: s.absent}
@@ -78,7 +80,7 @@ func (t *topic) clone() *topic {
 	c.parts = make(map[int]*part, len(t.parts))
 	for i, p := range t.parts {
 		q := *p
-		q.tries, q.at = maps.Clone(p.tries), maps.Clone(p.at)
+		q.tries, q.at, q.marks = maps.Clone(p.tries), maps.Clone(p.at), maps.Clone(p.marks)
 		c.parts[i] = &q
 	}
 	return &c

@@ -74,8 +74,8 @@ func (l *life) live(from *point, program func() Program) (s survey) {
 
 // check begins a new history, of what is found after a crash.
 func (l *life) check(from *point, s *survey) bool {
-	c := &check{m: l.h.base, after: from.after}
-	c.run(l.engine)
+	c := &check{m: l.h.known(), after: from.after}
+	c.run(l.engine, l.log.brought())
 	s.wrong = c.wrong
 	l.begin(newHistory(c.next), killed)
 	return len(c.wrong) == 0
@@ -90,7 +90,7 @@ func (l *life) stopped(s *survey) {
 	l.disk.Limit(-1)
 	again := newLife(l.tally, l.seed, l.depth, l.disk, c.m)
 	if s.starts++; again.open() {
-		c.run(again.engine)
+		c.run(again.engine, again.log.brought())
 		again.close()
 	}
 	s.wrong = slices.Concat(s.wrong, c.wrong, again.verdict())

@@ -65,6 +65,12 @@ func init() {
 		"roll":    {n: true, do: (*life).roll},                          // so many seconds pass, then what is old is rolled
 		"retain":  {do: (*life).retain},                                 // a pass of retention
 		"idle":    {n: true, do: (*life).idle},                          // so many seconds pass: the janitor's syncs and checkpoints
+		"commit":  {topic: true, n: true, do: (*life).commit},           // so many records in front of the ends; a group, meta=LENGTH, times=N
+		"work":    {topic: true, n: true, do: (*life).work},             // so many records at a time; a group, from=latest, meta=no
+		"crew":    {topic: true, n: true, do: (*life).crew},             // as many; a group
+		"reset":   {topic: true, n: true, do: (*life).reset},            // back by so many records; a group, to=earliest, to=latest
+		"forget":  {topic: true, do: (*life).forget},                    // a group
+		"disband": {do: (*life).disband},                                // a group
 		"start":   {do: func(*life, Step) {}},                           // the opening that a life begins with
 		"stop":    {do: (*life).stop},                                   // the closing that one ends with
 		"reopen":  {do: (*life).reopen},                                 //

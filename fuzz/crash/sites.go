@@ -111,7 +111,7 @@ var plain = strings.NewReplacer("(*", "", ")", "", "/internal/", "", "/", "")
 // kinds are the columns of the table, in this order.
 var kinds = []string{
 	"start", "create", "delete", "alter", "grow", "publish", "crowd", "burst", "large", "durable",
-	"trim", "roll", "retain", "idle", "stop", "recover",
+	"trim", "roll", "retain", "commit", "work", "crew", "reset", "forget", "disband", "idle", "stop", "recover",
 }
 
 // print prints the table: crash points by site and kind of step. A "." is what never
