@@ -92,6 +92,19 @@ func (l *life) commit(s Step) {
 	l.told(group)
 }
 
+// shown waits until readers see all of a topic, so that its ends stay where they are: what
+// was acknowledged at a weaker level may be shown later. False where that fails.
+func (l *life) shown(t *varve.Topic) bool {
+	for i := range t.Partitions() {
+		p, _ := t.Partition(i)
+		err := p.WaitDurable(context.Background(), p.LogEnd())
+		if !l.ok("wait until it is durable", err) || p.End() != p.LogEnd() {
+			return false
+		}
+	}
+	return true
+}
+
 // work has a member join a group, see where it begins, take what there is, so many records
 // at a time, commit each time, and leave.
 func (l *life) work(s Step) {
@@ -102,6 +115,9 @@ func (l *life) work(s Step) {
 	w := &worker{life: l, topic: s.Topic, group: group, plain: setting(s, "meta") == "no"}
 	o := varve.JoinOptions{MaxRecords: max(s.N, 1)}
 	if setting(s, "from") == "latest" {
+		if !l.shown(t) {
+			return
+		}
 		o.From = varve.Latest()
 	}
 	if w.join(t, o) {
@@ -219,8 +235,8 @@ func (w *worker) commitTo(ctx context.Context, i int, next varve.Offset) bool {
 // reset moves the places of a group in a topic: to one of its ends or, where it says none,
 // back by so many records.
 func (l *life) reset(s Step) {
-	group, o := groupOf(s), varve.Reset{DryRun: true, Shift: -int64(max(s.N, 1))}
-	if l.topic(s) == nil {
+	t, group, o := l.topic(s), groupOf(s), varve.Reset{DryRun: true, Shift: -int64(max(s.N, 1))}
+	if t == nil || !l.shown(t) {
 		return
 	}
 	switch setting(s, "to") {

@@ -79,6 +79,8 @@ var known = []struct{ name, program string }{
 		"create a 2 durability=interval retention.ms=-1; publish a/0 5; work a 2; commit a 1 h; crew a 1; reset a 1; reset a 1 h to=latest; trim a/0 1; work a 1; reopen; crew a 3 h"},
 	{"all commits are written anew, and what is in front of them is trimmed",
 		"create a 6 retention.ms=-1; publish a/0 3; commit a 0 h; commit a 1 g meta=4000 times=20 !kill:9999; idle 6; commit a 2 g; idle 1"},
+	{"a place at an end that is shown later than it was acknowledged",
+		"create a 1 retention.ms=-1; publish a/0 5 os; reset a 2 to=latest; publish a/0 3 interval; work a 3 h from=latest; publish a/0 5 os; reset a 2 to=latest; publish a/0 3 interval; work a 3 i from=latest; publish a/0 5 os; reset a 2 to=latest; publish a/0 3 interval; work a 3 j from=latest; publish a/0 5 os; reset a 2 to=latest; publish a/0 3 interval; work a 3 k from=latest; publish a/0 5 os; reset a 2 to=latest; publish a/0 3 interval; work a 3 l from=latest; publish a/0 5 os; reset a 2 to=latest; publish a/0 3 interval; work a 3 m from=latest"},
 	{"a group is deleted and begins anew",
 		"create a 2 retention.ms=-1; publish a/0 3; commit a 0 g; disband g; commit a 1 g; forget a g; work a 1; disband g; reopen; work a 2"},
 	{"a commit that a segment refused, and one that the journal refused",
