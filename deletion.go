@@ -39,26 +39,12 @@ func (e *Engine) DeleteTopic(name string) error {
 	if err != nil {
 		return fmt.Errorf("delete: %w", err)
 	}
-	e.mu.Lock()
-	delete(e.topics, name)
-	e.mu.Unlock()
-	for _, p := range t.parts() {
-		if p.log != nil {
-			p.log.Abandon()
+	if kept, err := e.putAway(t); err != nil {
+		if kept {
+			e.keepCheckpoint(true) // its epochs have risen
 		}
-	}
-	if err := e.fs.Rename(topicDir(name), deletedDir(t.id)); err != nil {
-		e.takeBack(name)
-		e.keepCheckpoint(true) // its epochs have risen
 		e.groups.topicsChanged()
 		return fmt.Errorf("delete topic %s: %w", name, err)
-	}
-	if err := e.fs.SyncDir(topicsName); err != nil {
-		e.groups.topicsChanged()
-		e.checkpointMu.Lock()
-		e.mayReturn = true
-		e.checkpointMu.Unlock()
-		return fmt.Errorf("delete topic %s: it is gone, but a crash may bring it back: %w", name, err)
 	}
 	e.groups.topicDeleted(t)
 	if err := e.clear(deletedDir(t.id)); err != nil {
@@ -69,6 +55,31 @@ func (e *Engine) DeleteTopic(name string) error {
 	defer e.checkpointMu.Unlock()
 	e.deleted = append(e.deleted, deletion{id: t.id, round: e.journal.wal.Round()})
 	return nil
+}
+
+// putAway closes a topic and renames its directory; kept says that it was not to be, and
+// that the topic is there as before. No checkpoint is written meanwhile: one without the
+// topic would have the journal forget records that a power cut may bring back.
+func (e *Engine) putAway(t *Topic) (kept bool, err error) {
+	e.checkpointMu.Lock()
+	defer e.checkpointMu.Unlock()
+	e.mu.Lock()
+	delete(e.topics, t.name)
+	e.mu.Unlock()
+	for _, p := range t.parts() {
+		if p.log != nil {
+			p.log.Abandon()
+		}
+	}
+	if err := e.fs.Rename(topicDir(t.name), deletedDir(t.id)); err != nil {
+		e.takeBackLocked(t.name)
+		return true, err
+	}
+	if err := e.fs.SyncDir(topicsName); err != nil {
+		e.mayReturn = true
+		return false, fmt.Errorf("it is gone, but a crash may bring it back: %w", err)
+	}
+	return false, nil
 }
 
 // clear removes everything in a directory.
@@ -91,11 +102,9 @@ func (e *Engine) settleDeletionsLocked() error {
 	return err
 }
 
-// takeBack opens a topic again that was closed and could not be deleted. Who had
+// takeBackLocked opens a topic again that was closed and could not be deleted. Who had
 // it before has to ask for it again.
-func (e *Engine) takeBack(name string) {
-	e.checkpointMu.Lock()
-	defer e.checkpointMu.Unlock()
+func (e *Engine) takeBackLocked(name string) {
 	t, err := e.loadTopic(name, e.checkpoint.partitions())
 	if err == nil {
 		openPartitions(seatsOf([]*Topic{t}), &takeUp{logs: e.checkpoint.Logs})

@@ -49,7 +49,8 @@ func (p *Partition) Publish(ctx context.Context, recs ...Record) (Offset, error)
 }
 
 // PublishIf is Publish, on condition that the first record gets the offset next:
-// a *ConflictError says which one it would get, and nothing was stored.
+// a *ConflictError says which one it would get, and nothing was stored. On a topic of level
+// fsync what is in front of that is durable by then.
 func (p *Partition) PublishIf(ctx context.Context, next Offset, recs ...Record) (Offset, error) {
 	if next < 0 {
 		return -1, p.outOfRange(next)

@@ -116,50 +116,52 @@ func TestLeftBehindWhileARoundBegins(t *testing.T) {
 	s.open()
 }
 
-// A publisher is told of a conflict only with what stays: it may wait for what stands in its
-// way, or take it for its own.
+// A publisher is told of a conflict only with what stays, and is durable: it may wait for what
+// stands in its way, or take it for its own.
 func TestConflictIsWithWhatStays(t *testing.T) {
-	s := newSlowRound(t)
-	s.topic("t", 2, "retention.ms=-1")
-	p := s.part("t", 0)
-	s.publish(p, text("in front"))
-	told := s.during(p, text("in the way"))
-	_, err := p.PublishIf(context.Background(), 1, text("if it is the second"))
-	var conflict *varve.ConflictError
-	if errors.As(err, &conflict) || !errors.Is(err, syscall.EIO) {
-		t.Errorf("a publish behind what is about to be refused: %v", err)
-	}
-	s.refuse.Store(false)
-	s.end()
-	if err := <-told; !errors.Is(err, syscall.EIO) || errors.Is(err, varve.ErrReadOnly) {
-		t.Errorf("a publish that the segment refuses: %v", err)
-	}
-	if got := p.Stats().Counters.Records; got != 1 {
-		t.Errorf("%d records are counted of one that is stored", got)
-	}
-	rec := text("if it is the second")
-	if _, err := p.PublishIf(context.Background(), 1, rec); err != nil {
-		t.Errorf("a publish in its place: %v", err)
-	}
-	s.note(p, 1, rec)
-
-	// Where it is not refused, it is a conflict at once
-	again := newSlowRound(t)
-	again.topic("t", 2, "retention.ms=-1")
-	p = again.part("t", 0)
-	again.publish(p, text("in front"))
-	told = again.during(p, text("in the way"))
-	again.refuse.Store(false)
-	if _, err := p.PublishIf(context.Background(), 1, text("if it is the second")); !errors.As(err, &conflict) || conflict.Next != 2 {
-		t.Errorf("a publish where there is a record already: %v", err)
-	}
-	again.end()
-	if err := <-told; err != nil {
-		t.Error(err)
-	}
-	again.note(p, 1, text("in the way"))
-	if got := p.Stats().Counters.Records; got != 2 {
-		t.Errorf("%d records are counted of two that are stored", got)
+	for _, refuse := range []bool{true, false} {
+		s := newSlowRound(t)
+		s.topic("t", 2, "retention.ms=-1")
+		p := s.part("t", 0)
+		s.publish(p, text("in front"))
+		told := s.during(p, text("in the way"))
+		s.refuse.Store(refuse)
+		second, conflicting := text("if it is the second"), make(chan error, 1)
+		go func() {
+			_, err := p.PublishIf(context.Background(), 1, second)
+			conflicting <- err
+		}()
+		select {
+		case err := <-conflicting:
+			t.Errorf("a conflict with what may yet be refused: %v", err)
+			conflicting <- err
+		case <-time.After(10 * time.Millisecond): // long enough for one that does not wait, mostly
+		}
+		s.end()
+		err := <-conflicting
+		var conflict *varve.ConflictError
+		if isConflict := errors.As(err, &conflict); isConflict == refuse || isConflict && (conflict.Next != 2 || p.DurableEnd() != 2) {
+			t.Errorf("refused %v: %v, and everything up to %d is durable", refuse, err, p.DurableEnd())
+		}
+		stored := int64(2)
+		if err := <-told; refuse {
+			if stored = 1; !errors.Is(err, syscall.EIO) || errors.Is(err, varve.ErrReadOnly) {
+				t.Errorf("a publish that the segment refuses: %v", err)
+			}
+		} else if err != nil {
+			t.Error(err)
+		} else {
+			s.note(p, 1, text("in the way"))
+		}
+		if got := p.Stats().Counters.Records; got != stored {
+			t.Errorf("%d records are counted of %d that are stored", got, stored)
+		}
+		if s.refuse.Store(false); refuse {
+			if _, err := p.PublishIf(context.Background(), 1, second); err != nil {
+				t.Errorf("a publish in its place: %v", err)
+			}
+			s.note(p, 1, second)
+		}
 	}
 }
 

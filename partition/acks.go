@@ -8,7 +8,7 @@ import (
 )
 
 // acks are the appends whose bytes are written and not yet durable, in the
-// order of their offsets.
+// order of their offsets, and those that are told of a conflict then.
 type acks struct {
 	mu    sync.Mutex
 	list  []ack
@@ -53,11 +53,16 @@ func (w *acks) reached(end record.Offset) {
 	w.mu.Unlock()
 }
 
-// fail tells all of them that they may be lost, or not.
+// fail tells all of them that they may be lost, or not; who was to be told of a conflict has
+// nothing to lose.
 func (w *acks) fail(err error) {
 	list := w.takeAll()
 	for _, a := range list {
-		a.done.Err = &MaybeStoredError{err}
+		if a.done.Err == nil {
+			a.done.Err = &MaybeStoredError{err}
+		} else {
+			a.done.Err = err
+		}
 	}
 	tellAll(list)
 }

@@ -32,7 +32,8 @@ func (e *OutOfRangeError) Error() string {
 }
 
 // ConflictError says that a conditional append found another next offset than
-// it expected. Nothing was stored.
+// it expected. Nothing was stored. On a topic of level fsync it is told when everything in
+// front of Next is durable, so that what it is with stays.
 type ConflictError struct {
 	Expected, Next record.Offset
 }

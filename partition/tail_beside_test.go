@@ -95,3 +95,30 @@ func TestTailHasSpaceForAllOfIt(t *testing.T) {
 		}
 	}
 }
+
+// Nobody is told of a conflict with what the write in front of him has failed to store.
+func TestConflictWithAFailedWrite(t *testing.T) {
+	for _, level := range []partition.Level{partition.OS, partition.Fsync} {
+		refuse := false
+		r := newRig(t, small(level), func(r *rig) {
+			r.rule = func(op vfs.Op) vfs.Fault {
+				if refuse && op.Kind == vfs.OpWrite && strings.HasSuffix(op.Name, ".log") {
+					return vfs.Fault{Err: syscall.EIO}
+				}
+				return vfs.Fault{}
+			}
+		})
+		r.publish(1)
+		refuse = true
+		ack := func(a *partition.Append) { a.Ack = partition.OS }
+		first := r.enqueue(1, ack)
+		second := r.enqueue(1, ack, func(a *partition.Append) { a.Expect = 1 })
+		r.drain()
+		refuse = false
+		for _, s := range []*sent{first, second} {
+			if !s.told || !errors.Is(s.Err, syscall.EIO) {
+				t.Errorf("level %v: told %v: %v", level, s.told, s.Err)
+			}
+		}
+	}
+}

@@ -34,8 +34,10 @@ type writer struct {
 
 	done    []*Append // requests to be told once appendMu is free
 	waiting []ack     // requests to be told once they are durable
-	commit  bool      // bytes wait for the journal
-	callers int       // who wait for one of these requests
+
+	conflicts []*Append // requests for another offset than Base, which was the next one
+	commit    bool      // bytes wait for the journal
+	callers   int       // who wait for one of these requests
 }
 
 // part is a piece of a write: arena[start:end], then raw.
@@ -84,6 +86,7 @@ func (w *writer) run(reqs []*Append) {
 	}
 	w.closeBatch()
 	w.flush()
+	w.answerConflicts()
 	whole = true
 }
 
@@ -114,13 +117,8 @@ func (w *writer) handOver() {
 // take adds a request to what is to be written, unless it is cancelled. Whatever
 // has to go to the disk before it goes while it can still be cancelled.
 func (w *writer) take(a *Append) {
-	if a.state.Load() != stateCancelled {
-		if w.endsBatch(a) {
-			w.closeBatch()
-		}
-		if a.Expect >= 0 && a.Expect != w.next {
-			w.settle()
-		}
+	if w.endsBatch(a) && a.state.Load() != stateCancelled {
+		w.closeBatch()
 	}
 	state := stateEncoding
 	if a.Batch != nil {
@@ -150,8 +148,9 @@ func (w *writer) release() {
 	}
 	clear(w.done)
 	clear(w.waiting)
+	clear(w.conflicts)
 	w.l, w.cfg, w.seg, w.err, w.commit, w.callers = nil, nil, nil, nil, false, 0
-	w.arena, w.done, w.waiting = w.arena[:0], w.done[:0], w.waiting[:0]
+	w.arena, w.done, w.waiting, w.conflicts = w.arena[:0], w.done[:0], w.waiting[:0], w.conflicts[:0]
 	writers.Put(w)
 }
 
@@ -166,7 +165,8 @@ func (w *writer) add(a *Append) error {
 		return ErrClosed
 	}
 	if a.Expect >= 0 && a.Expect != w.next {
-		return &ConflictError{Expected: a.Expect, Next: w.next}
+		a.Base, w.conflicts = w.next, append(w.conflicts, a)
+		return nil
 	}
 	a.Time = -1
 	if w.cfg.AppendTime {
@@ -181,13 +181,22 @@ func (w *writer) add(a *Append) error {
 	return w.addRecords(a)
 }
 
-// settle has the file take all that is in front of a request which is to be told of it, as
-// what stands in its way: none of that is taken back once it was told.
-func (w *writer) settle() {
-	w.closeBatch()
-	w.flush()
-	if err := w.l.storeLocked(); err != nil && w.err == nil {
-		w.err = fmt.Errorf("append %s at offset %d: %w", w.l.name, w.seg.Next(), err)
+// answerConflicts tells those whose offset was not the next one, which is told of no log
+// that may yet be another: not where the write in front of it failed, and on a topic of level
+// fsync not before that is durable, for until then the disk may refuse it, or lose it.
+func (w *writer) answerConflicts() {
+	l := w.l
+	end := l.LogEnd()
+	for _, a := range w.conflicts {
+		switch {
+		case a.Base > end && w.err != nil:
+			w.refuse(a, w.err)
+		case l.Config().Level == Fsync && l.DurableEnd() < end:
+			a.Err, a.settled, w.commit = &ConflictError{Expected: a.Expect, Next: a.Base}, true, true
+			w.waiting = append(w.waiting, ack{end, a})
+		default:
+			w.refuse(a, &ConflictError{Expected: a.Expect, Next: a.Base})
+		}
 	}
 }
 

@@ -19,9 +19,6 @@ var excuses = []excuse{
 	{"a flipped leader epoch of the last batch of a segment is not noticed without the seal", func(m *mutation, _ *state, why string) bool {
 		return m.op == "flip" && kindOf(m.file) == logFile && strings.Contains(why, "has leader epoch")
 	}},
-	{"a lookup by time passes over what is put back behind damage", func(m *mutation, _ *state, why string) bool {
-		return m.op == "swap" && kindOf(m.file) == logFile && strings.HasPrefix(why[strings.Index(why, ":")+1:], " looking up")
-	}},
 }
 
 // excusedError is a broken promise that has an excuse.
