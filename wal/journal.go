@@ -38,6 +38,8 @@ const MinBytes = 4 * minFileBytes
 //	released             atomic, rising   Release, Retire
 //	noted                atomic, rising   Write, Retire
 //	live, spares, number, serial, size   mu   Write, Release, prepare
+//	needed               atomic       with live: its bytes
+//	written              atomic       Write
 //	asked                mu           ask, change
 //	ready                (a channel)  prepare gives, change takes
 type Journal struct {
@@ -54,6 +56,8 @@ type Journal struct {
 
 	released atomic.Uint64 // rounds up to here are not needed
 	noted    atomic.Uint64 // as far as the disk says so
+	needed   atomic.Int64  // bytes of live
+	written  atomic.Int64  // bytes since Open
 
 	mu     sync.Mutex
 	live   []*file // with rounds that may be needed; the last one may be cur
@@ -177,6 +181,7 @@ func (j *Journal) write(frames []Frame) error {
 		return fmt.Errorf("sync: %w", err)
 	}
 	c.pos += int64(len(b))
+	j.written.Add(int64(len(b)))
 	j.mu.Lock()
 	c.last = round
 	j.mu.Unlock()
@@ -218,6 +223,7 @@ func (j *Journal) change() error {
 		return fmt.Errorf("%w: %w", ErrFull, p.err)
 	}
 	j.live = append(j.live, p.file)
+	j.countLocked()
 	j.cur = p.file
 	return nil
 }
@@ -235,7 +241,7 @@ func (j *Journal) prepare() (*file, error) {
 	}
 	if c != nil {
 		head.size = c.head.size
-	} else if head.size = j.size; j.bytesLocked()+head.size > j.max {
+	} else if head.size = j.size; j.Bytes()+head.size > j.max {
 		j.mu.Unlock()
 		return nil, fmt.Errorf("its %d bytes are all needed until the next checkpoint", j.Bytes())
 	} else {
@@ -289,20 +295,20 @@ func (j *Journal) Released() uint64 { return j.released.Load() }
 func (j *Journal) Noted() uint64 { return j.noted.Load() }
 
 // Bytes is the size of the files whose rounds may be needed.
-func (j *Journal) Bytes() int64 {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.bytesLocked()
-}
+func (j *Journal) Bytes() int64 { return j.needed.Load() }
 
-func (j *Journal) bytesLocked() int64 {
+// Written is how many bytes of rounds were written since Open.
+func (j *Journal) Written() int64 { return j.written.Load() }
+
+// countLocked brings needed up to date with live.
+func (j *Journal) countLocked() {
 	var n int64
 	for _, f := range j.live {
 		if !f.old {
 			n += f.head.size
 		}
 	}
-	return n
+	j.needed.Store(n)
 }
 
 // Release says that everything in rounds up to and including round is safe
@@ -318,6 +324,7 @@ func (j *Journal) Release(round uint64) error {
 		}
 		return free
 	})
+	j.countLocked()
 	return j.thinLocked(spareFiles)
 }
 
@@ -359,6 +366,7 @@ func (j *Journal) Retire(round uint64) error {
 		}
 	}
 	j.live = kept
+	j.countLocked()
 	for _, c := range j.spares {
 		if !c.old && c.last == 0 && c.head.released >= round {
 			continue // it was made ready since

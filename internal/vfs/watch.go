@@ -2,23 +2,28 @@ package vfs
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // Watch is a file system that times every sync, so that a disk which has stopped
 // answering is seen while callers wait for it.
 //
+// Stats holds up no sync: it takes no lock.
+//
 //	field       guarded by    written by
 //	FS, limit, told   (immutable)   NewWatch
-//	under, stats      mu            begin, end
+//	under             its own       begin, end
+//	syncs, slow, longest   atomic   end
 type Watch struct {
 	FS
 	limit time.Duration
 	told  func(path string, since time.Duration, over bool)
 
-	mu    sync.Mutex
-	under map[*watched]struct{}
-	stats WatchStats
+	under   sync.Map // *watched: those that are under way
+	syncs   atomic.Int64
+	slow    atomic.Int64
+	longest atomic.Int64 // nanoseconds
 }
 
 // WatchStats is what a Watch has seen.
@@ -39,25 +44,21 @@ type watched struct {
 // NewWatch watches inner. told is called when a sync has taken as long as the limit, and
 // again when it is over; it must not wait for a sync.
 func NewWatch(inner FS, limit time.Duration, told func(path string, since time.Duration, over bool)) *Watch {
-	return &Watch{FS: inner, limit: limit, told: told, under: make(map[*watched]struct{})}
+	return &Watch{FS: inner, limit: limit, told: told}
 }
 
 // Stats is what was seen so far.
 func (w *Watch) Stats() WatchStats {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	s := w.stats
-	for call := range w.under {
-		s.Waiting = max(s.Waiting, time.Since(call.start))
+	s := WatchStats{Syncs: w.syncs.Load(), Slow: w.slow.Load(), Longest: time.Duration(w.longest.Load())}
+	for call := range w.under.Range {
+		s.Waiting = max(s.Waiting, time.Since(call.(*watched).start))
 	}
 	return s
 }
 
 func (w *Watch) begin(name string) *watched {
 	call := &watched{path: w.Path(name), start: time.Now()}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.under[call] = struct{}{}
+	w.under.Store(call, nil)
 	call.timer = time.AfterFunc(w.limit, func() { w.told(call.path, w.limit, false) })
 	return call
 }
@@ -65,15 +66,13 @@ func (w *Watch) begin(name string) *watched {
 func (w *Watch) end(call *watched) {
 	took := time.Since(call.start)
 	slow := !call.timer.Stop()
-	w.mu.Lock()
-	delete(w.under, call)
-	w.stats.Syncs++
-	w.stats.Longest = max(w.stats.Longest, took)
-	if slow {
-		w.stats.Slow++
+	w.under.Delete(call)
+	w.syncs.Add(1)
+	for was := w.longest.Load(); int64(took) > was && !w.longest.CompareAndSwap(was, int64(took)); {
+		was = w.longest.Load()
 	}
-	w.mu.Unlock()
 	if slow {
+		w.slow.Add(1)
 		w.told(call.path, took, true)
 	}
 }
