@@ -2,6 +2,7 @@ package partition
 
 import (
 	"math"
+	"sync"
 
 	"github.com/google/btree"
 
@@ -77,12 +78,9 @@ func (l *Log) removeFirstLocked(n int) []*segment.Segment {
 // locate finds the segment that holds off, or the first behind it where no
 // segment does; nil when there is none.
 func (l *Log) locate(off record.Offset) *segment.Segment {
-	view := l.view.Load()
-	var found *segment.Segment
-	view.DescendLessOrEqual(item{base: off}, func(it item) bool {
-		found = it.seg
-		return false
-	})
+	w := walks.Get().(*walk)
+	l.view.Load().DescendLessOrEqual(item{base: off}, w.first)
+	found := w.end().seg
 	if found != nil && (off < found.Next() || !found.Sealed()) {
 		return found
 	}
@@ -111,4 +109,38 @@ func (l *Log) segments() []*segment.Segment {
 		return true
 	})
 	return list
+}
+
+// walk is what goes through a list. It is used again: functions that are given to a tree
+// are allocated.
+type walk struct {
+	found
+	first func(item) bool // finds one, and ends
+	add   func(item) bool // adds up all
+}
+
+type found struct {
+	seg   *segment.Segment
+	bytes int64
+}
+
+var walks = sync.Pool{New: func() any {
+	w := new(walk)
+	w.first = func(it item) bool {
+		w.seg = it.seg
+		return false
+	}
+	w.add = func(it item) bool {
+		w.bytes += int64(it.seg.Size())
+		return true
+	}
+	return w
+}}
+
+// end returns what was found, and the walk to the pool.
+func (w *walk) end() found {
+	f := w.found
+	w.found = found{}
+	walks.Put(w)
+	return f
 }

@@ -26,6 +26,7 @@ func (l *Log) Trim(before record.Offset) (record.Offset, error) {
 		if err := l.moveStart(before); err != nil {
 			return start, err
 		}
+		l.stats.trims.Add(1)
 	}
 	if _, err := l.rollAt(before); err != nil {
 		return l.Start(), err
@@ -149,7 +150,7 @@ func (l *Log) removeBelowStart() int {
 		l.doomed = append(l.doomed, l.removeFirstLocked(n)...)
 		l.showListLocked()
 		l.listMu.Unlock()
-		l.stats.segmentsRemoved.Add(int64(n))
+		l.stats.removed(l.doomed[len(l.doomed)-n:])
 	}
 	var kept []*segment.Segment
 	var errs []error

@@ -1,6 +1,7 @@
 package retention
 
 import (
+	"math"
 	"time"
 
 	"github.com/varvelog/varve/record"
@@ -56,4 +57,14 @@ func sizeExcess(segs []Segment, limit int64) int {
 		missing -= segs[i].Bytes
 	}
 	return 0
+}
+
+// Expires is when, in ms, a segment has reached an age limit: from the next millisecond on
+// [Expired] takes it for old. False where it never does.
+func Expires(s Segment, age time.Duration) (ms int64, limited bool) {
+	stamp := s.stamp()
+	if age < 0 || age == Forever || stamp > math.MaxInt64-age.Milliseconds() {
+		return 0, false
+	}
+	return stamp + age.Milliseconds(), true
 }
