@@ -3,6 +3,7 @@ package varve
 import (
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/varvelog/varve/group"
@@ -24,6 +25,7 @@ type entry struct {
 //	applied   mu           acknowledged commits, while any is under way
 //	flying    mu           begin, apply
 //	clamped   mu           load; a commit takes its partition's away
+//	places    its own      with offsets, under mu
 //
 // A record's key has the name of a topic, and its value the id. So of two topics that had
 // a name, one after the other, only the second one's commits are in the table: a
@@ -38,6 +40,9 @@ type commitTable struct {
 	applied map[group.Partition]Offset // the record in force: acknowledgements may overtake each other
 	flying  int
 	clamped map[group.Partition]Offset // what was committed before a crash took the end of the log
+
+	// places are the offsets once more, for who must not have acknowledgements wait.
+	places sync.Map // of group.Partition, each an *atomic.Int64
 }
 
 // begin counts records that were handed to the log.
@@ -78,16 +83,31 @@ func (t *commitTable) setLocked(e *entry) {
 	delete(t.clamped, e.at)
 	if e.commit == nil {
 		t.offsets.Delete(e.at)
+		t.places.Delete(e.at)
 		return
 	}
 	if old, some := t.ids[e.topic]; some && old != e.at.Topic {
-		t.offsets.DropTopic(old)
+		for _, p := range t.offsets.DropTopic(old) {
+			t.places.Delete(p)
+		}
 	}
 	if t.ids == nil {
 		t.ids = map[string]group.TopicID{}
 	}
 	t.ids[e.topic] = e.at.Topic
 	t.offsets.Set(e.at, *e.commit) // its metadata was checked, here or by who wrote it
+	place, some := t.places.Load(e.at)
+	if !some {
+		place, _ = t.places.LoadOrStore(e.at, new(atomic.Int64))
+	}
+	place.(*atomic.Int64).Store(int64(e.commit.Offset))
+}
+
+// all goes through the offsets without the lock. They are not of one instant.
+func (t *commitTable) all(yield func(group.Partition, Offset) bool) {
+	t.places.Range(func(at, place any) bool {
+		return yield(at.(group.Partition), Offset(place.(*atomic.Int64).Load()))
+	})
 }
 
 // load enters one record while nobody else is there.
@@ -193,6 +213,7 @@ func (t *commitTable) goneLocked(parts []group.Partition) []entry {
 	names := t.namesLocked()
 	for _, p := range parts {
 		delete(t.clamped, p)
+		t.places.Delete(p)
 		list = append(list, entry{topic: names[p.Topic], at: p})
 	}
 	return list

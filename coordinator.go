@@ -27,7 +27,8 @@ const commitExpiryInterval = time.Minute
 //	field        guarded by   written by
 //	engine, opt, log, offsets   (immutable)   newCoordinator
 //	lost         (immutable)  Open
-//	loaded, gap, newer, unsaved   loadMu   load, saveClamped
+//	gap, newer, unsaved   loadMu   load, saveClamped
+//	loaded       atomic, set once   load (under loadMu)
 //	groups       mu           load, of, remove
 //	closed       mu           close
 //	catalog, asked   atomic   topicsChanged; who asks for it first
@@ -41,7 +42,7 @@ type coordinator struct {
 	lost error // why the offsets topic may be one that was there and is missing
 
 	loadMu  sync.Mutex
-	loaded  bool
+	loaded  atomic.Bool
 	gap     error              // what is damaged of the offsets topic: commits may be missing
 	newer   bool               // it has records that a later version may have written
 	unsaved map[string][]entry // commits that were brought down to an end, by group
@@ -142,9 +143,12 @@ func (c *coordinator) loadAfterCrash() {
 
 // ready sees to it that the commits are read. Where that fails it is tried again.
 func (c *coordinator) ready() error {
+	if c.loaded.Load() {
+		return nil
+	}
 	c.loadMu.Lock()
 	defer c.loadMu.Unlock()
-	if c.loaded {
+	if c.loaded.Load() {
 		return nil
 	}
 	known := c.topics()
@@ -170,7 +174,7 @@ func (c *coordinator) ready() error {
 		}
 	}
 	c.mu.Unlock()
-	c.loaded = true
+	c.loaded.Store(true)
 	c.saveClampedLocked()
 	return nil
 }
@@ -334,7 +338,7 @@ func (c *coordinator) expireMembers() {
 func (c *coordinator) compact() {
 	c.loadMu.Lock()
 	c.saveClampedLocked()
-	due := c.loaded && c.gap == nil && !c.newer && c.offsets.due()
+	due := c.loaded.Load() && c.gap == nil && !c.newer && c.offsets.due()
 	c.loadMu.Unlock()
 	if !due {
 		return

@@ -65,6 +65,11 @@ func (e *Engine) putAway(t *Topic) (kept bool, err error) {
 	defer e.checkpointMu.Unlock()
 	e.mu.Lock()
 	delete(e.topics, t.name)
+	for _, p := range t.parts() {
+		if p.log != nil {
+			e.gone.Add(p.log.Counters())
+		}
+	}
 	e.mu.Unlock()
 	for _, p := range t.parts() {
 		if p.log != nil {

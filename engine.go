@@ -36,6 +36,8 @@ import (
 //	checkpoint          checkpointMu the janitor, Close
 //	mayReturn, deleted  checkpointMu delete, the janitor, Open, Close
 //	closed              mu           Close
+//	gone                mu           delete
+//	checkpoints, retentions   atomic   keepCheckpoint; RunRetention
 type Engine struct {
 	fs      vfs.FS // reserves, and is watched
 	watch   *vfs.Watch
@@ -62,12 +64,15 @@ type Engine struct {
 	topics    map[string]*Topic
 	broken    map[string]error // topic directories that cannot be opened
 	closed    bool
+	gone      Counters // of topics that were deleted
 
 	retentionMu  sync.Mutex
 	checkpointMu sync.Mutex
 	checkpoint   checkpointFile
 	mayReturn    bool       // the name of a deleted topic may, by a power cut
 	deleted      []deletion // of which the directories are still there
+
+	checkpoints, retentions jobStats
 
 	stopJanitor context.CancelFunc
 	janitorDone chan struct{}
@@ -361,6 +366,10 @@ func (e *Engine) Topics() []*Topic { return slices.DeleteFunc(e.allTopics(), (*T
 func (e *Engine) allTopics() []*Topic {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
+	return e.topicsLocked()
+}
+
+func (e *Engine) topicsLocked() []*Topic {
 	list := make([]*Topic, 0, len(e.topics))
 	for _, t := range e.topics {
 		list = append(list, t)

@@ -82,7 +82,7 @@ func (g *gathering) write() {
 		if ahead {
 			g.j.ahead <- g.carry
 		}
-		_, err := g.j.wal.Write(g.frames)
+		err := g.j.write(g.frames)
 		g.j.unmarked = g.j.unmarked || err == nil
 		if errors.Is(err, wal.ErrFull) {
 			for _, t := range g.carry {
@@ -122,7 +122,7 @@ func (g *gathering) takeBack() {
 		cut := frame(t, 0, wal.Cut)
 		g.frames = append(g.frames, cut, cut) // see wal.CutBytes
 	}
-	_, err := g.j.wal.Write(g.frames)
+	err := g.j.write(g.frames)
 	for _, t := range g.back {
 		t.round.End(err)
 	}

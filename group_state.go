@@ -21,6 +21,7 @@ import (
 //	machine   mu           events
 //	members   mu           Join; events take them out
 //	ended     mu           delete, expireCommits
+//	seen      atomic       events (under mu)
 type groupState struct {
 	coordinator *coordinator
 	id          string
@@ -31,6 +32,8 @@ type groupState struct {
 	machine *group.Group
 	members map[string]*Member
 	ended   bool // nothing may be added: it is, or will be, out of the coordinator
+
+	seen groupSeen
 }
 
 func newGroupState(c *coordinator, id string, table *commitTable) *groupState {
@@ -60,6 +63,7 @@ func (g *groupState) eventLocked(happen func(now time.Time) (group.Decision, err
 			m.wake()
 		}
 	}
+	g.seen.note(g.machine, len(d.Fenced))
 	if at, some := g.machine.NextDeadline(); some {
 		g.coordinator.expect(at)
 	}

@@ -97,7 +97,9 @@ func (e *Engine) retain() {
 }
 
 func (e *Engine) keepCheckpoint(weak bool) {
-	if err := e.writeCheckpoint(weak); err != nil {
+	err := e.writeCheckpoint(weak)
+	e.checkpoints.ended(e.opt.Clock(), err)
+	if err != nil {
 		e.log.Warn("checkpoint failed: a crash would cost a longer start", "err", err)
 	}
 }
@@ -240,7 +242,9 @@ func (e *Engine) RunRetention() error {
 	if e.opt.MaxBytes > 0 {
 		errs = append(errs, e.keepBudget(logsOf(slices.Values(e.Topics()))))
 	}
-	return errors.Join(errs...)
+	err := errors.Join(errs...)
+	e.retentions.ended(e.opt.Clock(), err)
+	return err
 }
 
 // logsOf lists the logs of the partitions of some topics that are open.

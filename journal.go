@@ -42,6 +42,7 @@ const (
 //	queue, synced, stopped   mu      Commit, syncFiles, take, stop
 //	came                atomic       Commit, take
 //	noting              atomic       note, run
+//	rounds, fileSyncs, failures   atomic   write; syncFiles
 //	round, unmarked, failed   the goroutine of run
 type journal struct {
 	wal   *wal.Journal
@@ -61,6 +62,9 @@ type journal struct {
 	stopped bool
 	came    atomic.Int32 // calls of Commit since the last take
 	noting  atomic.Bool  // a mark is asked for
+
+	rounds, fileSyncs durations
+	failures          atomic.Int64 // of both
 
 	round    gathering
 	unmarked bool // the last round may be taken for unfinished
@@ -249,7 +253,10 @@ func (j *journal) turn(queue, synced []*logJournal) {
 
 // syncFiles takes a round to the disk by way of its files.
 func (j *journal) syncFiles(t *logJournal) {
-	if err := t.round.Sync(); err != nil || t.plain {
+	start := time.Now()
+	err := t.round.Sync()
+	j.took(&j.fileSyncs, start, err)
+	if err != nil || t.plain {
 		t.round.End(err)
 		return
 	}
@@ -257,6 +264,25 @@ func (j *journal) syncFiles(t *logJournal) {
 	j.synced = append(j.synced, t)
 	j.mu.Unlock()
 	j.rouse()
+}
+
+// write writes frames as one round of the wal.
+func (j *journal) write(frames []wal.Frame) error {
+	start := time.Now()
+	_, err := j.wal.Write(frames)
+	if !errors.Is(err, wal.ErrFull) { // which has written nothing
+		j.took(&j.rounds, start, err)
+	}
+	return err
+}
+
+// took counts something that began at start and has ended.
+func (j *journal) took(d *durations, start time.Time, err error) {
+	if err != nil {
+		j.failures.Add(1)
+		return
+	}
+	d.add(time.Since(start))
 }
 
 // storeAhead writes what a round has to the segments of the logs, while the goroutine of

@@ -260,6 +260,22 @@ type PartitionStats struct {
 	partition.Stats
 }
 
+// PartitionSummary is a partition in a few figures.
+type PartitionSummary = partition.Summary
+
+// Summary is what there is to say in a few figures, all zeros where the partition could
+// not be opened. It takes no lock and allocates nothing. Counters count since the engine
+// was opened.
+func (p *Partition) Summary() PartitionSummary {
+	if p.log == nil {
+		return PartitionSummary{}
+	}
+	return p.log.Summary()
+}
+
+// Opened says whether it could be opened. If not, Err says why.
+func (p *Partition) Opened() bool { return p.broken == nil }
+
 // SegmentStats is one segment of a partition.
 type SegmentStats = partition.SegmentStats
 

@@ -37,3 +37,9 @@ func (g *Group) Status() Status {
 	}
 	return Settled
 }
+
+// Size is how many members there are, those that are away included.
+func (g *Group) Size() int { return len(g.members) }
+
+// Epoch is how often partitions were dealt out anew.
+func (g *Group) Epoch() int32 { return g.epoch }
