@@ -1,12 +1,14 @@
 package metrics_test
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/varvelog/varve"
+	"github.com/varvelog/varve/group"
 	"github.com/varvelog/varve/internal/vfs"
 	"github.com/varvelog/varve/metrics"
 )
@@ -111,5 +113,44 @@ func TestScrapeWhileTheDiskDoesNotAnswer(t *testing.T) {
 				`varve_group_lag_records{group="billing"}`:           6,
 			})
 		})
+	}
+}
+
+// slowAssignor takes its time, with the lock of its group held.
+type slowAssignor struct {
+	group.Uniform
+	begun, free chan struct{}
+}
+
+func (a *slowAssignor) Assign(s group.Spec) (group.Target, bool) {
+	a.begun <- struct{}{}
+	<-a.free
+	return a.Uniform.Assign(s)
+}
+
+// Commits wait for the lock of their group, and so do appends of theirs: a scrape does not
+// take it.
+func TestScrapeWhileAGroupIsBusy(t *testing.T) {
+	slow := &slowAssignor{begun: make(chan struct{}, 1), free: make(chan struct{})}
+	r := newRig(t, vfs.NewMem(), varve.Options{Groups: varve.GroupOptions{Assignor: slow}})
+	r.publish(r.topic("orders", 1, nil), 0, 2)
+	r.commit("billing", "orders", 0, 1)
+	joined := make(chan error)
+	go func() {
+		_, err := r.engine.Join(context.Background(), "billing", []string{"orders"}, varve.JoinOptions{})
+		joined <- err
+	}()
+	<-slow.begun
+	scraped := make(chan map[string]float64, 1)
+	go func() { scraped <- r.scrape(metrics.Options{}) }()
+	select {
+	case got := <-scraped:
+		expect(t, got, map[string]float64{`varve_group_lag_records{group="billing"}`: 1})
+	case <-time.After(time.Minute):
+		t.Error("the scrape waits for the group")
+	}
+	close(slow.free)
+	if err := <-joined; err != nil {
+		t.Error(err)
 	}
 }
