@@ -341,6 +341,45 @@ func TestCloseEndsMembers(t *testing.T) {
 	})
 }
 
+// A member that is put out before it is told what it was given is told nothing of it,
+// neither that it has it nor that it has lost it; and so is one that leaves.
+func TestCallbacksGoTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		held := newValve(syncsRecords)
+		r := newRig(t, func(r *rig) { r.rule = held.rule })
+		r.one()
+		r.commit("other", "t", 0, 0) // the topic of commits is there
+		a := r.join("g", varve.JoinOptions{}, "t")
+		var story []string
+		note := func(what string) func(context.Context, []varve.TopicPartition) {
+			return func(_ context.Context, p []varve.TopicPartition) { story = append(story, fmt.Sprint(what, p)) }
+		}
+		o := varve.JoinOptions{
+			From: varve.Latest(), MaxPollInterval: time.Second,
+			OnAssigned: note("assigned"), OnRevoked: note("revoked"),
+			OnLost: func(p []varve.TopicPartition) { note("lost")(nil, p) },
+		}
+		b := r.join("g", o, "t")
+		r.leave(a)
+		held.shut.Store(true)
+		end := make(chan error)
+		go func() {
+			_, err := b.Poll(context.Background()) // where it begins is committed first
+			end <- err
+		}()
+		<-held.reached
+		time.Sleep(3 * time.Second)
+		close(held.gate)
+		if err := <-end; !errors.As(err, new(*varve.FencedError)) {
+			t.Errorf("poll: %v", err)
+		}
+		r.leave(r.join("g", o, "t"))
+		if len(story) > 0 {
+			t.Errorf("the callbacks were told %q", story)
+		}
+	})
+}
+
 // Leave has a Poll that is under way return, and then calls OnRevoked.
 func TestLeaveWhilePolling(t *testing.T) {
 	bubble(t, func(r *rig) {

@@ -15,7 +15,7 @@ import (
 // ledger is what the members of a group did: who works on a partition, and how far all of
 // them together have come.
 type ledger struct {
-	t  *testing.T
+	t  testing.TB
 	mu sync.Mutex
 
 	owner map[varve.TopicPartition]*worker
@@ -34,23 +34,38 @@ type worker struct {
 }
 
 // assigned enters that a worker owns partitions from now on. Whoever had one of them is
-// out by now: what it tries to commit is refused.
+// out by now: what it tries to commit is refused. So may the worker itself be, when it took
+// long to come here; then the partition is another's already, and its entry stays.
+//
+// That the worker is looked at last makes two owners of what was seen: it has had the
+// partition since before it was told, for only a poll takes one.
 func (w *worker) assigned(_ context.Context, got []varve.TopicPartition) {
 	l := w.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, p := range got {
-		l.mu.Lock()
-		before := l.owner[p]
-		l.owner[p] = w
-		l.mu.Unlock()
 		delete(w.next, p)
-		if before == nil {
+		before := l.owner[p]
+		two := before != nil && before.mayCommit(p)
+		if w.isOut(p) {
 			continue
 		}
-		at := varve.Commit{Topic: p.Topic, Partition: p.Partition}
-		if err := before.m.CommitOffsets(context.Background(), at); err == nil {
+		if two {
 			l.t.Errorf("%s is assigned while its owner may still commit", p)
 		}
+		l.owner[p] = w
 	}
+}
+
+func (w *worker) mayCommit(p varve.TopicPartition) bool {
+	at := varve.Commit{Topic: p.Topic, Partition: p.Partition}
+	return w.m.CommitOffsets(context.Background(), at) == nil
+}
+
+// isOut says that the worker was put out with a partition that it was given.
+func (w *worker) isOut(p varve.TopicPartition) bool {
+	_, err := w.m.Position(p.Topic, p.Partition)
+	return errors.As(err, new(*varve.FencedError))
 }
 
 // released enters that the worker is done with partitions.
@@ -105,6 +120,9 @@ func (w *worker) live(stop *atomic.Bool) {
 		OnLost: w.released,
 	}
 	m, err := w.engine.Join(ctx, "g", []string{"t"}, o)
+	if errors.As(err, new(*varve.FencedError)) {
+		return // it took longer to join than it may between two polls
+	}
 	if err != nil {
 		w.ledger.t.Error(err)
 		return
@@ -162,6 +180,48 @@ func (l *ledger) finished() bool {
 
 const soakPartitions = 8
 
+func newLedger(t testing.TB) *ledger {
+	return &ledger{
+		t: t, owner: map[varve.TopicPartition]*worker{}, done: map[varve.TopicPartition]varve.Offset{},
+		ends: map[varve.TopicPartition]varve.Offset{},
+	}
+}
+
+// A member that is put out while it is told what it was given, and then comes to the ledger
+// behind its heir, is not two at work: only the heir may commit.
+func TestLedgerKnowsALateOwner(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.fill(r.one(), 3)
+		l := newLedger(r.t)
+		ctx, p, hold := context.Background(), varve.TopicPartition{Topic: "t"}, make(chan struct{})
+		late := &worker{ledger: l, next: map[varve.TopicPartition]varve.Offset{}}
+		late.m = r.join("g", varve.JoinOptions{
+			MaxPollInterval: time.Minute, OnLost: late.released,
+			OnAssigned: func(ctx context.Context, got []varve.TopicPartition) { <-hold; late.assigned(ctx, got) },
+		}, "t")
+		end := make(chan error)
+		go func() {
+			_, err := late.m.Poll(ctx)
+			end <- err
+		}()
+		time.Sleep(2 * time.Minute)
+		heir := &worker{ledger: l, next: map[varve.TopicPartition]varve.Offset{}}
+		heir.m = r.join("g", varve.JoinOptions{OnAssigned: heir.assigned}, "t")
+		polled, err := heir.m.Poll(ctx)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		close(hold)
+		if err := <-end; !errors.As(err, new(*varve.FencedError)) {
+			r.t.Errorf("poll of the late one: %v", err)
+		}
+		if late.mayCommit(p) || l.owner[p] != heir {
+			r.t.Error("the late one has come between the heir and its partition")
+		}
+		heir.process(polled)
+	})
+}
+
 // Members come, work, leave, die and stall while records are published: at no time do
 // two work on a partition, and every record is processed.
 func TestGroupSoak(t *testing.T) {
@@ -171,7 +231,7 @@ func TestGroupSoak(t *testing.T) {
 	}
 	r := newRig(t)
 	topic := r.topic("t", soakPartitions)
-	l := &ledger{t: t, owner: map[varve.TopicPartition]*worker{}, done: map[varve.TopicPartition]varve.Offset{}, ends: map[varve.TopicPartition]varve.Offset{}}
+	l := newLedger(t)
 	var stop atomic.Bool
 	var all sync.WaitGroup
 	for i := range soakPartitions {

@@ -39,9 +39,11 @@ type JoinOptions struct {
 	MaxRecords int
 	MaxBytes   int
 
-	// OnAssigned is told which partitions the member has now, beside those it had. Like
-	// the other two it is called by Poll, in whose goroutine it may call anything of the
-	// member but Poll and Leave.
+	// OnAssigned is told which partitions the member has now, beside those it had; the
+	// other two are told of none that it was not. Like them it is called by Poll, in whose
+	// goroutine it may call anything of the member but Poll and Leave. One that takes long
+	// may be told of partitions that are others' by the time it looks: the member was put
+	// out, its commits are refused, and OnLost comes next.
 	OnAssigned func(ctx context.Context, got []TopicPartition)
 	// OnRevoked is told which partitions the member is to let go of. They are its own
 	// until it returns: it finishes what it has begun and commits. The context has the
@@ -118,7 +120,8 @@ type Member struct {
 // Join makes a new member of a group, which is made where there is none, and subscribes
 // it to topics: ErrNoTopic where one does not exist, though it may be deleted and made
 // anew later. Members share the partitions of the topics: each has one owner at a time.
-// Errors: *InstanceError, *GroupFullError.
+// Errors: *InstanceError, *GroupFullError, and *FencedError where the Join itself took
+// longer than MaxPollInterval.
 func (e *Engine) Join(ctx context.Context, groupID string, topics []string, o JoinOptions) (*Member, error) {
 	err := ctx.Err()
 	for _, name := range topics {
@@ -229,11 +232,11 @@ func (m *Member) depart(ctx context.Context, mayReturn bool) error {
 	if err := m.ended(); err != nil {
 		return m.lose(err)
 	}
-	if going := m.Owned(); len(going) > 0 && m.opt.OnRevoked != nil {
-		m.opt.OnRevoked(ctx, going)
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if going := told(m.claims); len(going) > 0 && m.opt.OnRevoked != nil {
+		m.unlocked(func() { m.opt.OnRevoked(ctx, going) })
+	}
 	m.claims = nil
 	err := m.group.leave(m, mayReturn)
 	m.end(ErrLeft)

@@ -92,6 +92,9 @@ func (m *Member) advance(ctx context.Context) (more bool, err error) {
 	if err := m.placeLocked(ctx); err != nil {
 		return false, err
 	}
+	if m.ended() != nil {
+		return true, nil // put out meanwhile: the claims are others'
+	}
 	m.announceLocked(ctx)
 	m.fresh = false
 	return m.news.Load(), nil
@@ -106,7 +109,7 @@ func (m *Member) reconcileLocked(ctx context.Context) bool {
 	}
 	if going := m.goingLocked(a.Assigned); len(going) > 0 {
 		m.news.Store(true) // the next step looks again, also after a panic
-		m.revokeLocked(ctx, going)
+		m.revokeLocked(ctx, told(going))
 		m.claims = slices.DeleteFunc(m.claims, func(c *claim) bool { return c.going })
 		if a, ok = m.beatLocked(m.heldLocked()); !ok {
 			return false
@@ -143,15 +146,26 @@ func (m *Member) heldLocked() []group.Partition {
 }
 
 // goingLocked marks and returns the claims that are not among what the member may have.
-func (m *Member) goingLocked(assigned []group.Partition) []TopicPartition {
-	var going []TopicPartition
+func (m *Member) goingLocked(assigned []group.Partition) []*claim {
+	var going []*claim
 	for _, c := range m.claims {
 		if _, stays := slices.BinarySearchFunc(assigned, c.at, group.Partition.Compare); !stays {
 			c.going = true
-			going = append(going, c.name())
+			going = append(going, c)
 		}
 	}
 	return going
+}
+
+// told lists the claims that OnAssigned knows of: of others the callbacks say nothing.
+func told(claims []*claim) []TopicPartition {
+	var list []TopicPartition
+	for _, c := range claims {
+		if c.announced {
+			list = append(list, c.name())
+		}
+	}
+	return list
 }
 
 // addLocked makes claims of what the member was given.
@@ -167,7 +181,7 @@ func (m *Member) addLocked(assigned []group.Partition) {
 
 // revokeLocked calls OnRevoked, which has until the group puts the member out.
 func (m *Member) revokeLocked(ctx context.Context, going []TopicPartition) {
-	if m.opt.OnRevoked == nil {
+	if len(going) == 0 || m.opt.OnRevoked == nil {
 		return
 	}
 	ctx, cancel := context.WithDeadline(ctx, m.beaten.Add(min(m.opt.RevokeTimeout, m.opt.session())))
@@ -198,8 +212,8 @@ func (m *Member) unlocked(f func()) {
 
 // lose tells OnLost of what the member had when it was put out, once.
 func (m *Member) lose(err error) error {
-	lost := m.Owned()
 	m.mu.Lock()
+	lost := told(m.claims)
 	m.claims = nil
 	m.mu.Unlock()
 	if _, fenced := err.(*FencedError); fenced && len(lost) > 0 && m.opt.OnLost != nil {
