@@ -33,9 +33,9 @@ type worker struct {
 	next   map[varve.TopicPartition]varve.Offset // of what it owns, once it has polled it
 }
 
-// assigned enters that a worker owns partitions from now on. Whoever had one of them is
-// out by now: what it tries to commit is refused. So may the worker itself be, when it took
-// long to come here; then the partition is another's already, and its entry stays.
+// assigned enters that a worker owns partitions from now on. Whoever has one of them and did
+// not let go of it is out by now, and can commit nothing. So may the worker itself be, when
+// it took long to come here; then the partition is another's already, and its entry stays.
 //
 // That the worker is looked at last makes two owners of what was seen: it has had the
 // partition since before it was told, for only a poll takes one.
@@ -46,20 +46,21 @@ func (w *worker) assigned(_ context.Context, got []varve.TopicPartition) {
 	for _, p := range got {
 		delete(w.next, p)
 		before := l.owner[p]
-		two := before != nil && before.mayCommit(p)
+		two := before != nil && !before.isOver(p)
 		if w.isOut(p) {
 			continue
 		}
 		if two {
-			l.t.Errorf("%s is assigned while its owner may still commit", p)
+			l.t.Errorf("%s is assigned while another member is at work on it", p)
 		}
 		l.owner[p] = w
 	}
 }
 
-func (w *worker) mayCommit(p varve.TopicPartition) bool {
-	at := varve.Commit{Topic: p.Topic, Partition: p.Partition}
-	return w.m.CommitOffsets(context.Background(), at) == nil
+// isOver says that the worker's commits are refused because it is no member any more.
+func (w *worker) isOver(p varve.TopicPartition) bool {
+	err := w.m.CommitOffsets(context.Background(), varve.Commit{Topic: p.Topic, Partition: p.Partition})
+	return errors.As(err, new(*varve.FencedError)) || errors.Is(err, varve.ErrLeft)
 }
 
 // isOut says that the worker was put out with a partition that it was given.
@@ -114,6 +115,7 @@ func (w *worker) live(stop *atomic.Bool) {
 		MaxPollInterval: soakPoll, MaxRecords: 1 + w.rng.IntN(50),
 		OnAssigned: func(ctx context.Context, got []varve.TopicPartition) { <-ready; w.assigned(ctx, got) },
 		OnRevoked: func(ctx context.Context, going []varve.TopicPartition) {
+			time.Sleep(time.Duration(w.rng.IntN(4)) * time.Millisecond) // it finishes something
 			w.m.Commit(ctx)
 			w.released(going)
 		},
@@ -215,7 +217,7 @@ func TestLedgerKnowsALateOwner(t *testing.T) {
 		if err := <-end; !errors.As(err, new(*varve.FencedError)) {
 			r.t.Errorf("poll of the late one: %v", err)
 		}
-		if late.mayCommit(p) || l.owner[p] != heir {
+		if !late.isOver(p) || l.owner[p] != heir {
 			r.t.Error("the late one has come between the heir and its partition")
 		}
 		heir.process(polled)
