@@ -104,6 +104,7 @@ func (l *lane) buried(b *burial) {
 		l.finishLocked(b.seq)
 	}
 	b.failure.Outcome = Buried
+	l.seen.deadLetters.Add(1)
 	tell := l.tellLocked(b.failure)
 	l.mu.Unlock()
 	tell()

@@ -17,11 +17,12 @@ import (
 // and no read is under it.
 //
 //	field     guarded by   written by
-//	sub, topic, at, ctx, cancel, waiter   (immutable)   newLane
+//	sub, seen, topic, at, ctx, cancel, waiter   (immutable)   newLane
 //	cursor, read   the task itself   work
 //	window and all below   mu   work, strands, acknowledge, the subscription
 type lane struct {
 	sub    *Subscription
+	seen   *handledSeen // of the group
 	topic  string
 	at     group.Partition
 	ctx    context.Context // of its handlers
@@ -55,9 +56,9 @@ type lane struct {
 	stopped error                // why it stands still, until it is resumed
 }
 
-func newLane(s *Subscription, c *claim) *lane {
+func newLane(s *Subscription, g *groupState, c *claim) *lane {
 	l := &lane{
-		sub: s, topic: c.topic, at: c.at, cursor: cursor{p: c.cursor.p, next: c.cursor.next},
+		sub: s, seen: &g.handled, topic: c.topic, at: c.at, cursor: cursor{p: c.cursor.p, next: c.cursor.next},
 		place: c.cursor.next, next: c.cursor.next, epoch: c.epoch, ahead: parseFinished(c.metadata, c.cursor.next),
 	}
 	l.ctx, l.cancel = context.WithCancelCause(s.ctx)
@@ -106,6 +107,9 @@ func (l *lane) halt() {
 		return
 	}
 	l.halted = true
+	if l.stopped != nil {
+		l.seen.stopped.Add(-1)
+	}
 	if l.sub.opt.Guarantee == AtMostOnce {
 		l.version++ // the place goes back to what was begun
 	}
@@ -154,6 +158,7 @@ func (l *lane) resume() bool {
 		return false
 	}
 	l.stopped = nil
+	l.seen.stopped.Add(-1)
 	if l.sub.opt.Guarantee == AtMostOnce { // the place went back, and moves ahead once more first
 		l.may = l.place
 		l.version++

@@ -57,12 +57,14 @@ func (l *lane) settleLocked(seq uint64, err error) (then func()) {
 		l.giveUpLocked(it)
 		return nil
 	case err == nil:
+		l.seen.records.Add(1)
 		l.finishLocked(seq)
 		return nil
 	case it.strand == nil:
 		it.strand = l.aloneLocked()
 	}
 	it.failed++
+	l.seen.errors.Add(1)
 	f := Failure{Offset: it.rec.Offset, Attempt: it.attempt, Err: err}
 	wait, again := l.sub.opt.after(it.failed)
 	switch {
@@ -75,6 +77,7 @@ func (l *lane) settleLocked(seq uint64, err error) (then func()) {
 		return it.burial.work
 	case l.sub.opt.OnFailure == SkipRecord:
 		f.Outcome = Skipped
+		l.seen.skipped.Add(1)
 		l.finishLocked(seq)
 	default:
 		f.Outcome = Stopped
@@ -130,6 +133,9 @@ func (l *lane) pauseLocked(seq uint64, wait time.Duration) {
 // stopLocked has the lane stand still at a record. At most once that was its one attempt,
 // and the place is behind it.
 func (l *lane) stopLocked(seq uint64, err error) {
+	if l.stopped == nil && !l.halted {
+		l.seen.stopped.Add(1)
+	}
 	l.stopped = err
 	if l.sub.opt.Guarantee == AtMostOnce {
 		l.finishLocked(seq)

@@ -72,8 +72,10 @@ func (s *strand) work() {
 
 // call calls the handler.
 func (s *strand) call(t *turn, d *Delivery) (err error) {
-	returned := false
+	running, returned := &s.lane.sub.all.running, false
+	running.Add(1)
 	defer func() {
+		running.Add(-1)
 		if t.end(); returned {
 			return
 		}
@@ -147,7 +149,9 @@ func (s *strand) beginLocked(d *Delivery) bool {
 		l.ready--
 		l.refillLocked()
 	}
-	it.attempt++
+	if it.attempt++; it.attempt > 1 {
+		l.seen.retries.Add(1)
+	}
 	it.state, it.strand, it.acked = itemRunning, s, false
 	*d = Delivery{Record: it.rec, Topic: l.topic, Attempt: it.attempt, lane: l, seq: seq}
 	return true

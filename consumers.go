@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // drivers is how many subscriptions do at a time what their groups ask of them. They wait
@@ -18,6 +19,7 @@ const drivers = 2
 //	engine, workers, drivers, alarms   (immutable)   newConsumers
 //	all       mu           begin; the end of a subscription
 //	closed    mu           stop
+//	running   atomic       strands
 type consumers struct {
 	engine  *Engine
 	workers *crew // call handlers
@@ -27,6 +29,8 @@ type consumers struct {
 	mu     sync.Mutex
 	all    map[*Subscription]struct{}
 	closed bool
+
+	running atomic.Int64 // handlers
 }
 
 func newConsumers(e *Engine) *consumers {

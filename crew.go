@@ -1,6 +1,9 @@
 package varve
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // task is something that a crew does. Its time is the crew's: it returns rather than
 // wait.
@@ -16,13 +19,14 @@ type task interface{ work() }
 //
 //	field   guarded by   written by
 //	size    (immutable)  newCrew
-//	queue, busy, back   mu   add, next, leave, enter
+//	queue, back   mu     add, next, leave, enter
+//	busy    atomic       they (under mu)
 type crew struct {
 	size int
 
 	mu    sync.Mutex
 	queue []task
-	busy  int             // slots taken
+	busy  atomic.Int64    // slots taken
 	back  []chan struct{} // of those who wait in enter
 }
 
@@ -32,15 +36,17 @@ func newCrew(size int) *crew { return &crew{size: size} }
 func (c *crew) add(t task) {
 	c.mu.Lock()
 	c.queue = append(c.queue, t)
-	start := c.busy < c.size
+	start := c.freeLocked()
 	if start {
-		c.busy++
+		c.busy.Add(1)
 	}
 	c.mu.Unlock()
 	if start {
 		go c.run()
 	}
 }
+
+func (c *crew) freeLocked() bool { return c.busy.Load() < int64(c.size) }
 
 // run does tasks with a slot, until there are none.
 func (c *crew) run() {
@@ -78,7 +84,7 @@ func (c *crew) next() (t task, ok bool) {
 // passLocked gives a slot to who is back, or to nobody.
 func (c *crew) passLocked() {
 	if len(c.back) == 0 {
-		c.busy--
+		c.busy.Add(-1)
 		return
 	}
 	close(c.back[0])
@@ -102,8 +108,8 @@ func (c *crew) leave() {
 // enter waits for a slot.
 func (c *crew) enter() {
 	c.mu.Lock()
-	if c.busy < c.size {
-		c.busy++
+	if c.freeLocked() {
+		c.busy.Add(1)
 		c.mu.Unlock()
 		return
 	}

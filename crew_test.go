@@ -33,8 +33,8 @@ func TestCrew(t *testing.T) {
 		if story != "abAc" {
 			t.Errorf("story is %q, want abAc", story)
 		}
-		if c.busy != 0 || len(c.queue) != 0 {
-			t.Errorf("%d slots are taken, %d tasks wait", c.busy, len(c.queue))
+		if c.busy.Load() != 0 || len(c.queue) != 0 {
+			t.Errorf("%d slots are taken, %d tasks wait", c.busy.Load(), len(c.queue))
 		}
 	})
 }
@@ -61,8 +61,8 @@ func TestTurnsKeepAccount(t *testing.T) {
 			}
 			time.Sleep(time.Hour)
 			synctest.Wait()
-			if c.busy != 0 || len(c.queue) != 0 || len(c.back) != 0 {
-				t.Fatalf("seed %d: %d slots are taken, %d tasks wait, %d are back", seed, c.busy, len(c.queue), len(c.back))
+			if c.busy.Load() != 0 || len(c.queue) != 0 || len(c.back) != 0 {
+				t.Fatalf("seed %d: %d slots are taken, %d tasks wait, %d are back", seed, c.busy.Load(), len(c.queue), len(c.back))
 			}
 		}
 	})

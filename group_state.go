@@ -22,6 +22,7 @@ import (
 //	members   mu           Join; events take them out
 //	ended     mu           delete, expireCommits
 //	seen      atomic       events (under mu)
+//	handled   atomic       lanes
 type groupState struct {
 	coordinator *coordinator
 	id          string
@@ -33,7 +34,8 @@ type groupState struct {
 	members map[string]*Member
 	ended   bool // nothing may be added: it is, or will be, out of the coordinator
 
-	seen groupSeen
+	seen    groupSeen
+	handled handledSeen
 }
 
 func newGroupState(c *coordinator, id string, table *commitTable) *groupState {

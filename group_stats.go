@@ -17,6 +17,7 @@ type GroupStats struct {
 	Rebalances  int64 // times that partitions were dealt out anew
 	PutOut      int64 // members that were late
 	Rebalancing bool  // members are on their way to what they are to have
+	Handled     HandledStats
 
 	group *groupState
 	known *catalog
@@ -69,7 +70,7 @@ func (e *Engine) GroupStats() ([]GroupStats, error) {
 	for _, g := range e.groups.list() {
 		s := GroupStats{
 			ID: g.id, Members: int(g.seen.members.Load()), Rebalances: g.seen.rebalances.Load(), PutOut: g.seen.putOut.Load(),
-			Rebalancing: g.seen.unsettled.Load(), group: g, known: known,
+			Rebalancing: g.seen.unsettled.Load(), Handled: g.handled.read(), group: g, known: known,
 		}
 		if s.Members > 0 || g.table.any() {
 			list = append(list, s)

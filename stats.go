@@ -21,6 +21,7 @@ type EngineStats struct {
 	Journal     JournalStats
 	Checkpoints JobStats
 	Retention   JobStats
+	Handlers    HandlerStats
 }
 
 // Counters count what partitions do.
@@ -73,6 +74,7 @@ func (e *Engine) Stats() EngineStats {
 	s.Closed, s.Deleted, s.Unopened = e.closed, e.gone, len(e.broken)
 	all := e.topicsLocked()
 	e.mu.RUnlock()
+	s.Handlers = e.consumers.stats()
 	s.Topics = all[:0]
 	for _, t := range all {
 		if !t.internal() {

@@ -132,7 +132,7 @@ func (s *Subscription) openLocked(m *Member) {
 		l := s.lanes[c.at]
 		fresh := l == nil && c.placed && !c.going && !s.stopping.Load()
 		if fresh {
-			l = newLane(s, c)
+			l = newLane(s, m.group, c)
 			s.lanes[c.at] = l
 		}
 		s.mu.Unlock()

@@ -8,6 +8,7 @@ type groupFigures struct {
 	members, places, lag, lost int64
 	rebalances, putOut         int64
 	rebalancing                int64
+	handled                    varve.HandledStats
 	nearest                    placeFigures // the least of each
 }
 
@@ -37,6 +38,18 @@ var ofGroup = labelled([]string{"group"},
 		func(f *groupFigures) float64 { return f.ofOne(f.rebalances) }),
 	counter("varve_group_members_put_out_total", "Members that were put out because they were late.",
 		func(f *groupFigures) float64 { return f.ofOne(f.putOut) }),
+	counter("varve_group_handled_records_total", "Records that handlers have processed.",
+		func(f *groupFigures) float64 { return f.ofOne(f.handled.Records) }),
+	counter("varve_group_handler_errors_total", "Attempts of handlers that failed, by an error or a panic.",
+		func(f *groupFigures) float64 { return f.ofOne(f.handled.Errors) }),
+	counter("varve_group_handler_retries_total", "Attempts of handlers at records that had failed before.",
+		func(f *groupFigures) float64 { return f.ofOne(f.handled.Retries) }),
+	counter("varve_group_handler_skipped_total", "Records that handlers have failed for good and that were skipped.",
+		func(f *groupFigures) float64 { return f.ofOne(f.handled.Skipped) }),
+	counter("varve_group_handler_dead_letters_total", "Records that handlers have failed for good and that were published as dead letters.",
+		func(f *groupFigures) float64 { return f.ofOne(f.handled.DeadLetters) }),
+	gauge("varve_group_partitions_stopped", "Partitions that stand still at a record which a handler has failed for good.",
+		func(f *groupFigures) float64 { return float64(f.handled.Stopped) }),
 )
 
 var ofPlace = labelled([]string{"group", "topic", "partition"},
@@ -65,6 +78,9 @@ func (f *groupFigures) count(g *varve.GroupStats) {
 	f.members += int64(g.Members)
 	f.rebalances += g.Rebalances
 	f.putOut += g.PutOut
+	stopped := f.handled.Stopped + g.Handled.Stopped
+	f.handled = g.Handled // of its counters those of one group are reported, of several none
+	f.handled.Stopped = stopped
 	if g.Rebalancing {
 		f.rebalancing++
 	}

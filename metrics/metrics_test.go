@@ -316,6 +316,88 @@ func TestFiguresOfPlacesThatAreForgotten(t *testing.T) {
 	expect(t, r.scrape(metrics.Options{}), map[string]float64{places: absent})
 }
 
+// consume has a group handle all topics named, until the test is over.
+func (r *rig) consume(group string, h varve.Handler, o varve.ConsumeOptions, topics ...string) {
+	r.t.Helper()
+	if _, err := r.engine.Consume(context.Background(), group, topics, h, o); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// failing is a handler of which the first records of a partition fail.
+func failing(records varve.Offset) varve.Handler {
+	return func(_ context.Context, d varve.Delivery) error {
+		if d.Offset < records {
+			return errors.New("broken")
+		}
+		return nil
+	}
+}
+
+func TestFiguresOfHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vfs.NewMem(), varve.Options{Groups: varve.GroupOptions{Workers: 5}})
+		orders := r.topic("orders", 2, nil)
+		r.publish(orders, 0, 9)
+		r.publish(orders, 1, 4)
+		r.topic("dead", 1, nil)
+		r.topic("empty", 1, nil)
+		retry := varve.Retry{Attempts: 3}
+		r.consume("billing", failing(1), varve.ConsumeOptions{OnFailure: varve.DeadLetter, DeadLetters: "dead", Retry: retry}, "orders")
+		r.consume("search", failing(3), varve.ConsumeOptions{OnFailure: varve.SkipRecord, Retry: retry}, "orders")
+		r.consume("audit", failing(9), varve.ConsumeOptions{Retry: retry}, "orders")
+		time.Sleep(time.Minute)
+		expect(t, r.scrape(metrics.Options{}), map[string]float64{
+			`varve_group_handled_records_total{group="billing"}`:      11,
+			`varve_group_handler_errors_total{group="billing"}`:       6,
+			`varve_group_handler_retries_total{group="billing"}`:      4,
+			`varve_group_handler_dead_letters_total{group="billing"}`: 2,
+			`varve_group_handler_skipped_total{group="billing"}`:      0,
+			`varve_group_partitions_stopped{group="billing"}`:         0,
+			`varve_group_handled_records_total{group="search"}`:       7,
+			`varve_group_handler_dead_letters_total{group="search"}`:  0,
+			`varve_group_handler_skipped_total{group="search"}`:       6,
+			`varve_group_handled_records_total{group="audit"}`:        0,
+			`varve_group_partitions_stopped{group="audit"}`:           2,
+			"varve_handler_workers":                                   5,
+			"varve_handler_workers_busy":                              0,
+			"varve_handlers_running":                                  0,
+		})
+		expect(t, r.scrape(metrics.Options{MaxGroups: -1}), map[string]float64{
+			`varve_group_partitions_stopped{group=""}`:    2,
+			`varve_group_handled_records_total{group=""}`: absent,
+		})
+
+		// One handler keeps its worker, and one waits for the engine without.
+		idle, err := r.engine.Join(t.Context(), "idle", []string{"empty"}, varve.JoinOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := make(chan struct{})
+		r.consume("busy", func(ctx context.Context, d varve.Delivery) error {
+			if d.Partition == 0 {
+				<-end
+			} else {
+				idle.Poll(ctx)
+			}
+			return nil
+		}, varve.ConsumeOptions{}, "orders")
+		synctest.Wait()
+		expect(t, r.scrape(metrics.Options{}), map[string]float64{
+			"varve_handler_workers":      5,
+			"varve_handler_workers_busy": 1,
+			"varve_handlers_running":     2,
+		})
+		close(end)
+		if err := idle.Leave(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := r.engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Above a bound topics and groups are one, and partitions none.
 func TestBounds(t *testing.T) {
 	r := worked(t)
