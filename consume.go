@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/varvelog/varve/record"
 )
 
 // Handler processes one record. Its context is to be given to every call of the engine
@@ -19,8 +21,9 @@ type Handler func(ctx context.Context, d Delivery) error
 // Delivery is a record that a handler is given, or one of its attempts at it.
 type Delivery struct {
 	Record
-	Topic   string
-	Attempt int // 1 the first time
+	Topic       string
+	LeaderEpoch record.Epoch
+	Attempt     int // 1 the first time
 
 	lane *lane
 	seq  uint64
@@ -105,6 +108,11 @@ type ConsumeOptions struct {
 	From       Start
 	MustResume bool
 	Instance   string
+	// PlaceOf makes it effectively once, for handlers that store their place with what they
+	// do: each partition begins where the handler's store says, whatever the group has
+	// committed. See StoredPlace. It is asked on the workers, and after an error again as
+	// Retry says, without end. It goes with neither From, ByKey, AckLater nor AtMostOnce.
+	PlaceOf PlaceOf
 	// RevokeTimeout is how long handlers may take to finish when their partition goes
 	// to another member. Later the subscription is put out, and joins anew once they have
 	// returned. 0: 1 minute.
@@ -185,6 +193,10 @@ func (o *ConsumeOptions) check(e *Engine, topics []string) error {
 		return fmt.Errorf("there is no failure policy %d", o.OnFailure)
 	case o.Guarantee == AtMostOnce && (o.ByKey || o.AckLater):
 		return errors.New("at most once is in order, and goes with neither ByKey nor AckLater")
+	case o.PlaceOf != nil && o.From.kind != fromEarliest:
+		return errBothPlaces
+	case o.PlaceOf != nil && (o.ByKey || o.AckLater || o.Guarantee == AtMostOnce):
+		return errors.New("a stored place is one of records in order, at least once: it goes with neither ByKey, AckLater nor AtMostOnce")
 	case o.OnFailure != DeadLetter:
 		return nil
 	case slices.Contains(topics, o.DeadLetters):
@@ -197,7 +209,7 @@ func (o *ConsumeOptions) check(e *Engine, topics []string) error {
 // join are the options of the member.
 func (o *ConsumeOptions) join() JoinOptions {
 	return JoinOptions{
-		From: o.From, MustResume: o.MustResume, Instance: o.Instance, RevokeTimeout: o.RevokeTimeout,
+		From: o.From, MustResume: o.MustResume, PlaceOf: o.PlaceOf, Instance: o.Instance, RevokeTimeout: o.RevokeTimeout,
 	}.withDefaults()
 }
 

@@ -153,7 +153,7 @@ func (s *strand) beginLocked(d *Delivery) bool {
 		l.seen.retries.Add(1)
 	}
 	it.state, it.strand, it.acked = itemRunning, s, false
-	*d = Delivery{Record: it.rec, Topic: l.topic, Attempt: it.attempt, lane: l, seq: seq}
+	*d = Delivery{Record: it.rec, Topic: l.topic, LeaderEpoch: it.epoch, Attempt: it.attempt, lane: l, seq: seq}
 	return true
 }
 

@@ -23,6 +23,11 @@ type JoinOptions struct {
 	// MustResume makes it an error, ErrNoCommit, that the group has no place: From is
 	// not used, until somebody seeks.
 	MustResume bool
+	// PlaceOf has the member begin, in each partition that it is given, at the place that
+	// its program has stored with what it did, whatever the group has committed; where
+	// nothing is stored, at the first record there is. See StoredPlace. Join and Poll call
+	// it, as they do callbacks, and return its error; the next Poll asks again. From is not used.
+	PlaceOf PlaceOf
 
 	// Instance is the name of a static member, which it keeps over restarts: while one
 	// life of it has left and the next is to come, nothing moves, for MaxPollInterval.
@@ -88,7 +93,7 @@ func (o JoinOptions) withDefaults() JoinOptions {
 // polling alone.
 //
 //	field     guarded by   written by
-//	group, id, topics, opt, waiter   (immutable)   Join
+//	group, id, topics, opt, waiter, pushed   (immutable)   Join; Subscription.join
 //	polling   (a lock)     held for the length of a Poll or Leave
 //	epoch     mu           the answers of the group
 //	claims, turn   mu      Poll, Seek, Pause, Leave
@@ -112,6 +117,7 @@ type Member struct {
 	beaten  time.Time
 	fresh   bool // claims may have to be placed and announced
 
+	pushed  bool        // a subscription asks PlaceOf
 	news    atomic.Bool // a heartbeat brings something
 	leaving atomic.Bool
 	over    atomic.Pointer[error] // why the member is one no more
@@ -128,6 +134,9 @@ func (e *Engine) Join(ctx context.Context, groupID string, topics []string, o Jo
 		if err == nil {
 			_, err = e.Topic(name)
 		}
+	}
+	if err == nil && o.PlaceOf != nil && o.From.kind != fromEarliest {
+		err = errBothPlaces
 	}
 	var m *Member
 	if err == nil {
@@ -188,7 +197,10 @@ func (m *Member) begin(ctx context.Context) error {
 		return m.ended()
 	}
 	m.addLocked(a.Assigned)
-	err := m.placeLocked(ctx)
+	err := m.askLocked(ctx)
+	if err == nil {
+		err = m.placeLocked(ctx)
+	}
 	if err != nil {
 		m.group.leave(m, false)
 		m.end(err)

@@ -21,6 +21,8 @@ type claim struct {
 	settled   Offset       // at which nothing is to be committed, or -1
 	metadata  string       // of the commit at which it was placed
 	commits   int          // that were begun: which of them is the last
+	answer    *answer      // of JoinOptions.PlaceOf, until the claim is placed
+	asked     bool         // there is a question under way
 	placed    bool         // the cursor is where the group goes on
 	announced bool         // OnAssigned knows of it
 	going     bool         // it is to be let go of: nothing more is read
@@ -88,6 +90,9 @@ func (m *Member) advance(ctx context.Context) (more bool, err error) {
 	}
 	if !m.fresh {
 		return false, nil
+	}
+	if err := m.askLocked(ctx); err != nil {
+		return false, err
 	}
 	if err := m.placeLocked(ctx); err != nil {
 		return false, err
@@ -226,7 +231,7 @@ func (m *Member) lose(err error) error {
 func (m *Member) placeLocked(ctx context.Context) error {
 	var open []*claim
 	for _, c := range m.claims {
-		if !c.placed && !c.going && c.wrong == nil {
+		if !c.placed && !c.going && c.wrong == nil && (m.opt.PlaceOf == nil || c.answer != nil) {
 			open = append(open, c)
 		}
 	}
@@ -256,6 +261,10 @@ func (m *Member) placeLocked(ctx context.Context) error {
 func (m *Member) place(ctx context.Context, c *claim, p *Partition) (pin bool, err error) {
 	if p.broken != nil {
 		c.stop(p.broken)
+		return false, nil
+	}
+	if m.opt.PlaceOf != nil {
+		m.placeStored(c, p)
 		return false, nil
 	}
 	if commit, some := m.group.table.get(c.at); some {

@@ -4,6 +4,10 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/varvelog/varve/record"
 )
 
 // Polled is a run of records of one partition, in order.
@@ -11,6 +15,11 @@ type Polled struct {
 	Topic     string
 	Partition int32
 	Records   []Record
+
+	LeaderEpoch record.Epoch // of all of them
+
+	group   string
+	topicID uuid.UUID
 }
 
 // Poll returns the next records of one of the member's partitions, in turn; where there
@@ -74,7 +83,7 @@ func (m *Member) take() (Polled, bool, error) {
 
 // takeOf reads one claim. An error behind records waits for the next time.
 func (m *Member) takeOf(c *claim) (Polled, error) {
-	p := Polled{Topic: c.topic, Partition: c.at.Number}
+	p := Polled{Topic: c.topic, Partition: c.at.Number, LeaderEpoch: -1, group: m.group.id, topicID: uuid.UUID(c.at.Topic)}
 	if err := c.failed; err != nil && !c.going {
 		c.failed = nil
 		return p, err
@@ -92,8 +101,13 @@ func (m *Member) takeOf(c *claim) (Polled, error) {
 		if !ok {
 			break
 		}
+		epoch := c.cursor.batch.LeaderEpoch
+		if len(p.Records) > 0 && epoch != p.LeaderEpoch {
+			c.cursor = cursor{p: c.cursor.p, next: rec.Offset} // of the next poll
+			break
+		}
 		p.Records = append(p.Records, rec)
-		c.epoch = c.cursor.batch.LeaderEpoch
+		p.LeaderEpoch, c.epoch = epoch, epoch
 		bytes += weight(&rec)
 	}
 	c.last = len(p.Records)

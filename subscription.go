@@ -21,6 +21,7 @@ import (
 //	all, groupID, topics, handler, opt, done   (immutable)   newSubscription
 //	ctx, cancel, unbind    (immutable)   consumers.begin
 //	lanes, retired   mu    the task itself
+//	questions   mu         the task itself; questions
 //	flying, left     the task itself, until done is closed
 //	member, err      atomic   the task itself; Consume
 //	stored, dirty, due, stopping, abandoned   atomic
@@ -47,6 +48,8 @@ type Subscription struct {
 	lanes   map[group.Partition]*lane
 	retired []*lane // of lives before, whose handlers have not returned
 
+	questions map[*question]struct{} // where to begin, that have no answer
+
 	flying *saving // a commit that is under way
 	stored atomic.Pointer[stored]
 	left   []HandlerPlace
@@ -62,7 +65,7 @@ const restBeforeRetry = time.Second
 func newSubscription(c *consumers, groupID string, topics []string, h Handler, o ConsumeOptions) *Subscription {
 	s := &Subscription{
 		all: c, groupID: groupID, topics: topics, handler: h, opt: o,
-		lanes: map[group.Partition]*lane{}, done: make(chan struct{}),
+		lanes: map[group.Partition]*lane{}, questions: map[*question]struct{}{}, done: make(chan struct{}),
 	}
 	s.beat.ring = s.wake
 	s.save.ring = s.saveNow
@@ -77,6 +80,7 @@ func (s *Subscription) join(ctx context.Context) error {
 		return err
 	})
 	if err == nil {
+		m.pushed = true
 		err = m.begin(ctx)
 	}
 	if err == nil {

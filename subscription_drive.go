@@ -45,6 +45,7 @@ func (s *Subscription) drive(m *Member) {
 		for _, l := range s.current() {
 			l.halt()
 		}
+		s.giveUpQuestions()
 	}
 	s.settleSave()
 	if !s.reconcile(m) {
@@ -54,7 +55,7 @@ func (s *Subscription) drive(m *Member) {
 	if err := s.beginSave(m); err != nil {
 		s.notSaved(err)
 	}
-	if s.stopping.Load() && s.flying == nil && s.atRest() {
+	if s.stopping.Load() && s.flying == nil && s.atRest() && s.giveUpQuestions() {
 		s.leave(m, nil)
 		return
 	}
@@ -90,6 +91,7 @@ func (s *Subscription) reconcile(m *Member) bool {
 		m.news.Store(true)
 		s.all.alarms.set(&s.save, time.Now().Add(restBeforeRetry))
 	}
+	s.askLocked(m)
 	s.openLocked(m)
 	return true
 }
@@ -136,14 +138,18 @@ func (s *Subscription) openLocked(m *Member) {
 			s.lanes[c.at] = l
 		}
 		s.mu.Unlock()
-		switch {
-		case fresh:
+		if fresh {
 			l.wake()
-		case c.failed != nil:
-			f := Failure{Offset: -1, Err: c.failed, Outcome: Stopped}
-			c.failed = nil
-			m.unlocked(func() { s.tell(c.name(), f) })
 		}
+		if c.failed == nil {
+			continue
+		}
+		f := Failure{Offset: -1, Err: c.failed, Outcome: Stopped}
+		if c.placed {
+			f.Offset, f.Outcome = c.cursor.next, LostRecords
+		}
+		c.failed = nil
+		m.unlocked(func() { s.tell(c.name(), f) })
 	}
 }
 
@@ -192,6 +198,7 @@ func (s *Subscription) abandon(m *Member) {
 		err = f.write.wait(context.Background())
 		s.flying = nil
 	}
+	s.left = append(s.left, s.unanswered()...)
 	s.leave(m, err)
 }
 
@@ -236,8 +243,10 @@ func (s *Subscription) joinAgain() {
 		for _, l := range retired {
 			s.left = append(s.left, l.unfinished()...)
 		}
+		s.left = append(s.left, s.unanswered()...)
 		s.finish(nil)
 	case len(retired) > 0:
+	case s.stopping.Load() && !s.giveUpQuestions():
 	case s.stopping.Load():
 		s.finish(nil)
 	default:
@@ -257,6 +266,7 @@ func (s *Subscription) finish(err error) {
 	for _, l := range s.current() {
 		l.drop(ErrLeft)
 	}
+	s.giveUpQuestions()
 	if err != nil {
 		s.err.Store(&err)
 	}

@@ -31,6 +31,30 @@ func TestTrimForgetsEpochs(t *testing.T) {
 	}
 }
 
+// An epoch ends where the next of which there is a record begins, and the last at the end.
+func TestEpochEnd(t *testing.T) {
+	for name, cfg := range map[string]partition.Config{"a segment": {Level: partition.Fsync}, "segments": small(partition.Fsync)} {
+		r := newRig(t, cfg)
+		want := map[record.Epoch]record.Offset{}
+		for epoch := range record.Epoch(4) {
+			if epoch != 2 { // nothing was published in it
+				r.publish(4)
+			}
+			want[epoch] = r.log.LogEnd()
+			cp := r.snapshot()
+			r.disk = r.disk.Crash(vfs.CrashOptions{Unsynced: vfs.UnsyncedKept, Names: vfs.NamesKept})
+			r.open(cp, false)
+		}
+		r.publish(4)
+		want[4], want[9] = r.log.LogEnd(), r.log.LogEnd()
+		for epoch, end := range want {
+			if got := r.log.EpochEnd(epoch); got != end {
+				t.Errorf("%s: epoch %d ends at %d, want %d", name, epoch, got, end)
+			}
+		}
+	}
+}
+
 // What the journal has of a segment that was deleted, for the log start is behind it, is
 // not put back in the middle of a file that is not there. From its beginning on it is.
 func TestReplaySparesWhatIsDeleted(t *testing.T) {

@@ -63,6 +63,25 @@ func (l *Log) loadEpochs() epochs {
 	return e
 }
 
+// EpochEnd is the offset behind the last record of a leader epoch or of one before it. What
+// was read below it in that epoch still stands there; what was read at or past it a crash
+// has taken, and other records have its offsets, or will. Where damage hides the end it is
+// an offset before it.
+func (l *Log) EpochEnd(epoch record.Epoch) record.Offset {
+	for _, s := range l.segments() {
+		if s.Size() == 0 || s.LastEpoch() <= epoch {
+			continue
+		}
+		for _, e := range s.AppendEpochs(nil) {
+			if e.Epoch > epoch {
+				return e.Start
+			}
+		}
+		return s.Base()
+	}
+	return l.LogEnd()
+}
+
 // trim forgets epochs that ended below start; the one that start lies in then
 // begins there.
 func (e epochs) trim(start record.Offset) epochs {
