@@ -96,6 +96,11 @@ bench-check: ## build, vet, staticcheck and test the benchmark's own code, a mod
 	$(GO) tool -modfile=tools/go.mod staticcheck -version
 	staticcheck=$$($(GO) tool -modfile=tools/go.mod -n staticcheck) && cd bench && $$staticcheck ./...
 
+.PHONY: sql-check
+sql-check: ## build, vet, staticcheck and test examples/sqlonce, a module of its own, for it needs a database
+	cd examples/sqlonce && $(GO) build -o /dev/null ./... && $(GO) vet ./... && $(GO) test -count=1 ./...
+	staticcheck=$$($(GO) tool -modfile=tools/go.mod -n staticcheck) && cd examples/sqlonce && $$staticcheck ./...
+
 .PHONY: docs
 docs: ## hold the documentation against the code
 	$(GO) test -count=1 ./internal/docs/

@@ -67,6 +67,9 @@ func newLane(s *Subscription, g *groupState, c *claim) *lane {
 	if s.opt.Guarantee == AtMostOnce {
 		l.may = l.place
 	}
+	if s.opt.PlaceOf != nil && c.settled != l.place {
+		l.changedLocked() // nobody else has it yet; what the group has committed follows the store
+	}
 	if s.opt.ByKey {
 		l.keys = map[string]*strand{}
 	} else {

@@ -26,11 +26,11 @@ type PlaceKey struct {
 // where Covers says so; a transaction that finds that has to do nothing, and commits to
 // nothing. As SQL, with the record's own epoch and offset:
 //
-//	UPDATE places SET leader_epoch = :epoch, next_offset = :offset + 1
-//	WHERE group_id = :group AND topic_id = :topic_id AND partition_no = :partition
-//	AND (leader_epoch, next_offset) <= (:epoch, :offset)
+//	INSERT INTO places VALUES (:group, :topic_id, :partition, :epoch, :offset + 1)
+//	ON CONFLICT DO UPDATE SET leader_epoch = :epoch, next_offset = :offset + 1
+//	WHERE (leader_epoch, next_offset) <= (:epoch, :offset)
 //
-// that is, where no row is changed. The condition is what stops a handler that writes
+// changes no row then. The condition is what stops a handler that writes
 // when its partition is another member's by now, for the group cannot.
 type StoredPlace struct {
 	Offset      Offset       // everything below was processed
@@ -120,10 +120,14 @@ func (m *Member) askLocked(ctx context.Context) (err error) {
 }
 
 // placeStored puts a claim where the handler's store says. What the group has committed is
-// for its lag alone.
+// for its lag alone, and follows.
 func (m *Member) placeStored(c *claim, p *Partition) {
 	a := c.answer
 	c.answer = nil // who places it once more asks anew
+	c.settled = -1
+	if commit, some := m.group.table.get(c.at); some {
+		c.settled = commit.Offset
+	}
 	switch {
 	case !a.some && m.opt.MustResume:
 		c.stop(ErrNoCommit)

@@ -141,6 +141,21 @@ func TestStoredPlaceIsWhereReadingGoesOn(t *testing.T) {
 	}
 }
 
+// Where there is nothing left to handle, what the group has committed follows the store.
+func TestCommitFollowsTheStore(t *testing.T) {
+	pushBubble(t, func(r *rig) {
+		r.fill(r.one(), 4)
+		s := newStore()
+		r.stoppedAfterIdle(r.consume("g", s.handle, s.options(), "t"))
+		r.commit("g", "t", 0, 1)
+		sub := r.consume("g", s.handle, s.options(), "t")
+		time.Sleep(time.Second)
+		r.wantCommitted("g", "t", 0, 4)
+		r.stopped(sub)
+		s.want(t, numbered("t/0", 0, 4)...)
+	})
+}
+
 // A topic that was deleted and made anew begins at its beginning.
 func TestStoredPlaceIsOfOneTopic(t *testing.T) {
 	pushBubble(t, func(r *rig) {

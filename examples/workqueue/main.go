@@ -2,9 +2,9 @@
 // customer: those of one customer are done in order, one after the other, and those of
 // several beside each other, also within a partition.
 //
-// The workers are members of a group; each partition is one's. A worker deals the records
-// of a poll to lanes by their keys, waits for all lanes, and commits. Should it die
-// before that, whoever has the partition next does them again. The program plays that, too.
+// The workers are subscriptions of a group; each partition is one's. What is finished past
+// a job that takes long is committed as well, and not done again. What a worker has begun when it
+// dies, whoever has the partition next does again. The program plays that, too.
 //
 //	go run ./examples/workqueue
 package main
@@ -14,13 +14,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"hash/maphash"
 	"io"
 	"log"
 	"log/slog"
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/varvelog/varve"
 )
@@ -62,13 +62,13 @@ func run(ctx context.Context, w io.Writer, dir string) (err error) {
 	working, finish := context.WithCancel(ctx)
 	defer finish()
 	l := &ledger{last: map[string]int{}, finish: finish}
-	if err := work(ctx, working, engine, l, 1); err != nil { // dies with what it has done of one poll
+	if err := work(working, engine, l, true); err != nil {
 		return err
 	}
 	var workers sync.WaitGroup
 	errs := make([]error, 3)
 	for i := range errs {
-		workers.Go(func() { errs[i] = work(ctx, working, engine, l, -1) })
+		workers.Go(func() { errs[i] = work(working, engine, l, false) })
 	}
 	workers.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -80,46 +80,36 @@ func run(ctx context.Context, w io.Writer, dir string) (err error) {
 	return errors.Join(err, engine.Close())
 }
 
-// work does jobs until working ends, or it dies with what a poll of a number has brought.
-func work(ctx, working context.Context, engine *varve.Engine, l *ledger, diesAt int) error {
-	m, err := engine.Join(ctx, "workers", []string{"jobs"}, varve.JoinOptions{MaxRecords: 20})
+// work does jobs until working ends. A worker that dies has done the first job of each
+// customer by then, and told nobody.
+func work(working context.Context, engine *varve.Engine, l *ledger, dies bool) error {
+	dead, die := context.WithCancel(working)
+	defer die()
+	var begun atomic.Int32
+	handler := func(ctx context.Context, job varve.Delivery) error {
+		l.do(&job.Record)
+		if !dies {
+			return nil
+		}
+		if begun.Add(1) == customers {
+			die()
+		}
+		<-ctx.Done() // it does not return before its end
+		return ctx.Err()
+	}
+	unending := context.WithoutCancel(working)
+	s, err := engine.Consume(unending, "workers", []string{"jobs"}, handler, varve.ConsumeOptions{ByKey: true})
 	if err != nil {
 		return err
 	}
-	defer m.Leave(ctx)
-	for poll := 1; ; poll++ {
-		polled, err := m.Poll(working)
-		if working.Err() != nil {
-			return nil // there is nothing left
-		}
-		if err != nil {
-			return err
-		}
-		byKey(polled.Records, 4, l.do)
-		if poll == diesAt {
-			return nil
-		}
-		if err := m.Commit(ctx); err != nil { // also when working has ended: it is done
-			return err
-		}
+	<-dead.Done()
+	if !dies {
+		return s.Stop(unending) // what is begun ends, and is committed
 	}
-}
-
-// byKey calls do for each record, in so many lanes. What has one key is in one lane, in
-// order. It returns when all are done, so that they can be committed.
-func byKey(records []varve.Record, lanes uint64, do func(*varve.Record)) {
-	var all sync.WaitGroup
-	seed := maphash.MakeSeed()
-	for lane := range lanes {
-		all.Go(func() {
-			for i := range records {
-				if maphash.Bytes(seed, records[i].Key)%lanes == lane {
-					do(&records[i])
-				}
-			}
-		})
+	if err := s.Stop(dead); !errors.As(err, new(*varve.UnfinishedError)) {
+		return fmt.Errorf("a worker was to die at work: %w", err)
 	}
-	all.Wait()
+	return nil
 }
 
 // ledger is what was done. Its mutex guards all of it.
