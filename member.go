@@ -192,7 +192,8 @@ func (g *groupState) join(topics []string, o JoinOptions, w *partition.Waiter) (
 func (m *Member) begin(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a, ok := m.beatLocked(nil)
+	// Since it has joined the group may want back what it was given then: it holds none.
+	a, ok := m.beatLocked(m.heldLocked())
 	if !ok {
 		return m.ended()
 	}

@@ -112,7 +112,9 @@ func (m *Member) reconcileLocked(ctx context.Context) bool {
 	if !ok {
 		return false
 	}
-	if going := m.goingLocked(a.Assigned); len(going) > 0 {
+	// What the group wants back may also be what the member has made no claim of, for its
+	// topic was gone.
+	if going := m.goingLocked(a.Assigned); len(going) > 0 || len(a.Revoke) > 0 {
 		m.news.Store(true) // the next step looks again, also after a panic
 		m.revokeLocked(ctx, told(going))
 		m.claims = slices.DeleteFunc(m.claims, func(c *claim) bool { return c.going })

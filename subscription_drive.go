@@ -84,6 +84,12 @@ func (s *Subscription) reconcile(m *Member) bool {
 	}
 	if len(m.goingLocked(a.Assigned)) > 0 {
 		s.haltGoingLocked(m)
+	} else if len(a.Revoke) > 0 { // of which there is no claim
+		if a, ok = m.beatLocked(m.heldLocked()); !ok {
+			return false
+		}
+		m.news.Store(true)
+		s.wake()
 	}
 	m.addLocked(a.Assigned)
 	if err := m.placeLocked(s.ctx); err != nil && m.ended() == nil {
