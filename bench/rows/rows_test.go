@@ -133,7 +133,7 @@ func TestTogetherEndsWithAnError(t *testing.T) {
 func TestRowsComeToVerdicts(t *testing.T) {
 	for _, row := range All {
 		switch row.Name {
-		case "floor", "append-async", "allocations": // the others take seconds, to make their topics
+		case "floor", "append-async", "allocations", "commit": // the others take seconds, to make their topics
 		default:
 			continue
 		}
@@ -160,6 +160,31 @@ func TestFollowersEnd(t *testing.T) {
 		records, appends, all, err := followed(p, 20, 10)
 		if records != 11*batchRecords || appends > all {
 			t.Errorf("%d records, %v, %v", records, appends, all)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// Every group gets every record, in every round, and members that come and go share all
+// partitions.
+func TestGroupsAreServed(t *testing.T) {
+	err := withEngine(t.TempDir(), quiet(), varve.TopicConfig{Partitions: 6, Config: atLevel(varve.OS)}, func(e *varve.Engine) error {
+		if err := filled(e, 200); err != nil {
+			return err
+		}
+		c := pushing(e, "three", 3, 6*200, varve.ConsumeOptions{ByKey: true})
+		for range 2 {
+			f, err := c.Run("")
+			if err != nil || f["rec/s"] <= 0 {
+				t.Errorf("%v, %v", f, err)
+			}
+		}
+		f, err := rebalances(e, 6, 3)
+		if f["leave"] <= 0 || f["join"] <= 0 {
+			t.Errorf("%v", f)
 		}
 		return err
 	})
