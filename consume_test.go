@@ -304,7 +304,7 @@ func TestAtMostOnce(t *testing.T) {
 		if f := h.failures(); len(f) != 1 || f[0].Outcome != varve.Skipped || f[0].Attempt != 1 {
 			t.Errorf("failures are %v", f)
 		}
-		s = r.consume("g", h.note, o, "t")
+		r.consume("g", h.note, o, "t")
 		synctest.Wait()
 		r.kill()
 		r.wantCommitted("g", "t", 0, 10)
