@@ -173,6 +173,7 @@ func (l *Log) drain(rounds int) {
 		l.queueMu.Unlock()
 		l.write(batch)
 		clear(batch)
+		l.noteWritten()
 	}
 }
 
@@ -188,6 +189,7 @@ func (l *Log) nextLocked() []*Append {
 		n++
 	}
 	l.inHand = append(l.inHand[:0], l.queue[:n]...)
+	l.writing = bytes
 	rest := copy(l.queue, l.queue[n:])
 	clear(l.queue[rest:])
 	l.queue = l.queue[:rest]

@@ -54,13 +54,15 @@ type Env struct {
 //	field              guarded by     written by
 //	name, dir, env, epoch, taken, recovered   (immutable)   Open
 //	config             atomic         Configure
-//	queue, draining    queueMu        enqueue, join, drain
+//	queue, draining, writing   queueMu   enqueue, join, drain
+//	keep               trimMu         Hold
+//	written            atomic         Hold
 //	inHand, crowd      whoever drains   drain, its writer
 //	active, noted…, names, unfinished   appendMu   append, roll
 //	tail               appendMu       append, Store and others
 //	tree               listMu         roll, trim, retention
 //	view               atomic         a copy of tree, after each change (under listMu)
-//	logEnd, lastTime   atomic         the appender (under appendMu)
+//	logEnd, lastTime, tailed   atomic   the appender (under appendMu); Store
 //	published, durable atomic, rising the appender, the end of a round
 //	durableNames       atomic, rising rounds, Tidy
 //	held, round        syncMu         the end of a round; its beginning
@@ -90,6 +92,7 @@ type Log struct {
 	inHand   []*Append // what is being written
 	crowd    bool      // several callers waited for what was written last
 	draining bool
+	writing  int       // bytes of what was taken from the queue last
 	idle     sync.Cond // signalled when draining ends
 
 	appendMu   sync.Mutex
@@ -107,6 +110,7 @@ type Log struct {
 
 	lastTime     atomic.Int64 // of the last append, milliseconds
 	logEnd       atomic.Int64
+	tailed       atomic.Int64 // bytes of the tail
 	published    atomic.Int64
 	durable      atomic.Int64
 	start        atomic.Int64
@@ -114,7 +118,8 @@ type Log struct {
 
 	trimMu sync.Mutex
 	meta   metadata
-	doomed []*segment.Segment // out of the list, files not yet gone
+	doomed []*segment.Segment   // out of the list, files not yet gone
+	keep   func() record.Offset // nil: nothing is held
 
 	tidyMu sync.Mutex
 	seals  sealFile
@@ -132,6 +137,7 @@ type Log struct {
 	lastFlush atomic.Int64 // milliseconds, see FlushDue
 	sparse    atomic.Bool  // offsets may have gaps: an imported or compacted log
 	clockTold atomic.Bool
+	written   atomic.Pointer[func()]
 	closed    atomic.Bool
 	gone      atomic.Bool           // the topic is deleted: nothing is written any more
 	refused   atomic.Pointer[error] // why a tail was taken back last

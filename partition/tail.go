@@ -65,6 +65,7 @@ func (l *Log) keepLocked(bufs [][]byte, entries []segment.Entry, now int64) {
 	}
 	t.entries = append(t.entries, entries...)
 	t.now = now
+	l.tailed.Store(int64(len(t.bytes)))
 }
 
 // storeLocked writes the tail to its file.
@@ -104,6 +105,7 @@ func (l *Log) storeFirstLocked(n int) error {
 
 // freeTailLocked lets go of a tail that is empty.
 func (l *Log) freeTailLocked() {
+	l.tailed.Store(int64(len(l.tail.bytes)))
 	if t := l.tail; len(t.entries) == 0 {
 		l.tail, t.refused = nil, nil
 		tails.Put(t)

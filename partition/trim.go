@@ -3,6 +3,7 @@ package partition
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/varvelog/varve/record"
 	"github.com/varvelog/varve/retention"
@@ -72,7 +73,7 @@ func (l *Log) Retain() (int, error) {
 	if cfg.RetentionAge >= 0 {
 		l.noteClock()
 	}
-	facts := l.Facts()
+	facts := l.factsLocked()
 	n := retention.Expired(facts, retention.Limits{
 		Age: cfg.RetentionAge, Bytes: cfg.RetentionBytes, LogStart: l.Start(),
 	}, l.env.Now())
@@ -87,8 +88,8 @@ func (l *Log) RemoveBelow(end record.Offset) (int, error) {
 	if l.closed.Load() {
 		return 0, nil
 	}
-	facts, n := l.Facts(), 0
-	for n < len(facts)-1 && facts[n].Next <= end {
+	facts, n := l.factsLocked(), 0
+	for n < len(facts)-1 && facts[n].Next <= end && !facts[n].Held {
 		n++
 	}
 	return l.removeFirst(facts, n)
@@ -171,10 +172,21 @@ func (l *Log) removeBelowStart() int {
 // Facts are the segments as retention sees them, oldest first, the active one
 // last.
 func (l *Log) Facts() []retention.Segment {
+	l.trimMu.Lock()
+	defer l.trimMu.Unlock()
+	return l.factsLocked()
+}
+
+func (l *Log) factsLocked() []retention.Segment {
+	from := record.Offset(math.MaxInt64)
+	if l.keep != nil {
+		from = l.keep()
+	}
 	list := l.segments()
 	out := make([]retention.Segment, len(list))
 	for i, s := range list {
 		out[i] = facts(s)
+		out[i].Held = out[i].Next > from
 	}
 	return out
 }

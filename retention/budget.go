@@ -8,7 +8,8 @@ import "container/heap"
 //
 // Of all partitions' oldest segments the one dated earliest goes first (the
 // first partition, where they are dated alike), until the rest fits. An active
-// segment never goes, so that the rest may still be over the budget at the end.
+// segment never goes, nor one that is held or what is behind it, so that the rest may
+// still be over the budget at the end.
 func OverBudget(parts [][]Segment, budget int64) []int {
 	gone := make([]int, len(parts))
 	if budget < 0 {
@@ -20,7 +21,7 @@ func OverBudget(parts [][]Segment, budget int64) []int {
 		for _, s := range segs {
 			excess = addCapped(excess, s.Bytes)
 		}
-		if len(segs) > 1 {
+		if len(segs) > 1 && !segs[0].Held {
 			fronts = append(fronts, front{p, segs[0].stamp()})
 		}
 	}
@@ -30,7 +31,7 @@ func OverBudget(parts [][]Segment, budget int64) []int {
 		segs := parts[f.part]
 		excess -= segs[gone[f.part]].Bytes
 		gone[f.part]++
-		if gone[f.part] == len(segs)-1 {
+		if n := gone[f.part]; n == len(segs)-1 || segs[n].Held {
 			heap.Pop(&fronts)
 			continue
 		}

@@ -26,7 +26,8 @@ type Limits struct {
 //     UnifiedLog.deleteRetentionSizeBreachedSegments).
 //   - LogStart: all its records are below the log start (KAFKA-12177).
 //
-// The first segment for which none holds ends it, however old those behind are.
+// The first segment for which none holds ends it, however old those behind are, and so
+// does one that is held, unless it is below the log start.
 //
 // The active segment can only go by age, and not while it is empty. It is
 // counted then, and the caller rolls it before deleting it.
@@ -36,7 +37,7 @@ func Expired(segs []Segment, lim Limits, now int64) int {
 		active := i == len(segs)-1
 		below := !active && s.Next <= lim.LogStart
 		old := !(active && s.empty()) && exceeds(s.stamp(), now, lim.Age)
-		if i >= bySize && !below && !old {
+		if !below && (s.Held || i >= bySize && !old) {
 			return i
 		}
 	}

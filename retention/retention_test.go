@@ -22,7 +22,7 @@ func aged(hours ...int64) []Segment {
 	var segs []Segment
 	for i, h := range hours {
 		base := record.Offset(100 * i)
-		segs = append(segs, Segment{base, base + 100, 1000, now - h*hour, now - h*hour})
+		segs = append(segs, Segment{Base: base, Next: base + 100, Bytes: 1000, MaxTimestamp: now - h*hour, LastAppend: now - h*hour})
 	}
 	return segs
 }
@@ -112,7 +112,7 @@ func TestMillis(t *testing.T) {
 
 func TestRollDue(t *testing.T) {
 	active := func(first, max, firstAppend int64) Active {
-		return Active{Segment{0, 100, 1000, max, now}, first, firstAppend}
+		return Active{Segment{Next: 100, Bytes: 1000, MaxTimestamp: max, LastAppend: now}, first, firstAppend}
 	}
 	for _, c := range []struct {
 		name  string
@@ -137,7 +137,7 @@ func TestRollDue(t *testing.T) {
 		{"all int64 is the span", active(math.MinInt64, math.MaxInt64, now), Forever - 1, true},
 		{"no limit", active(now-730*day, now, now-730*day), -1, false},
 		{"forever", active(math.MinInt64, math.MaxInt64, 1), Forever, false},
-		{"no records", Active{Segment{100, 100, 0, none, 0}, now - day, now - day}, time.Hour, false},
+		{"no records", Active{Segment{Base: 100, Next: 100, MaxTimestamp: none}, now - day, now - day}, time.Hour, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := RollDue(c.a, c.limit, now); got != c.want {
@@ -191,6 +191,7 @@ func TestOverBudget(t *testing.T) {
 		{"never an active one", [][]Segment{aged(9, 8), aged(7)}, 0, []int{1, 0}},
 		{"dated alike: the first partition", [][]Segment{aged(9, 8), aged(9, 8)}, 3999, []int{1, 0}},
 		{"a young one in front holds back the old behind", [][]Segment{aged(1, 9, 1), aged(2, 1)}, 4000, []int{0, 1}},
+		{"held ones stay, and what is behind", [][]Segment{heldFrom(1, aged(9, 8, 7, 1)), aged(6, 5, 1)}, 0, []int{1, 2}},
 		{"unknown age goes last", [][]Segment{with(aged(9, 8), 0, func(s *Segment) { s.MaxTimestamp, s.LastAppend = none, 0 }), aged(1, 0)}, 3000, []int{0, 1}},
 		{"dated ahead counts by its append", [][]Segment{with(aged(9, 8), 0, func(s *Segment) { s.MaxTimestamp = math.MaxInt64 }), aged(5, 0)}, 3000, []int{1, 0}},
 		{"sizes beyond an int64 in sum: too few go rather than too many", [][]Segment{with(aged(9, 8, 7), 0, func(s *Segment) { s.Bytes = math.MaxInt64 }), with(aged(10, 5), 0, func(s *Segment) { s.Bytes = math.MaxInt64 })}, math.MaxInt64, []int{0, 1}},

@@ -17,6 +17,9 @@ type Segment struct {
 	// LastAppend is when the last record was appended, in ms of the wall clock.
 	// Zero and less means unknown; MaxTimestamp alone dates the segment then.
 	LastAppend int64
+	// Held says that somebody still needs it: it goes only when it lies below the log
+	// start.
+	Held bool
 }
 
 // Forever is the age limit that nothing reaches.
