@@ -196,7 +196,7 @@ func TestSettingsAreListedAsTheyWereSet(t *testing.T) {
 			t.Fatal(err)
 		}
 		list := topic.Config()
-		if !slices.IsSortedFunc(list, func(a, b varve.ConfigEntry) int { return strings.Compare(a.Key, b.Key) }) || len(list) != 14 {
+		if !slices.IsSortedFunc(list, func(a, b varve.ConfigEntry) int { return strings.Compare(a.Key, b.Key) }) || len(list) != 17 {
 			t.Errorf("%s: %d settings, in order %t", when, len(list), false)
 		}
 		for _, c := range list {

@@ -56,6 +56,8 @@ type topicConfig struct {
 	fromClient bool // compression.type=producer: the publisher decides
 	beforeMax  int64
 	afterMax   int64
+
+	hold holding
 }
 
 // configKey is one config that a topic may have. The names and meanings are
@@ -94,6 +96,18 @@ var configKeys = []configKey{
 	{"flush.ms", "1000", "milliseconds between two syncs, with durability=interval", func(c *topicConfig, v string) error {
 		n, err := integer(v, 1, math.MaxInt64)
 		c.log.FlushInterval = retention.Millis(n)
+		return err
+	}},
+	{"hold.full", "block", "what a publish does when a group of hold.groups is hold.max.bytes behind: block, or refuse", func(c *topicConfig, v string) error {
+		c.hold.refuse = v == "refuse"
+		return oneOf(v, "block", "refuse")
+	}},
+	{"hold.groups", "", "groups, a comma between them, for which records are kept until they have passed them; none: for nobody", func(c *topicConfig, v string) (err error) {
+		c.hold.groups, err = groupNames(v)
+		return err
+	}},
+	{"hold.max.bytes", "1073741824", "bytes of a partition that a group of hold.groups may be behind before publishers are kept back", func(c *topicConfig, v string) (err error) {
+		c.hold.limit, err = integer(v, 1, math.MaxInt64)
 		return err
 	}},
 	{"index.interval.bytes", "4096", "bytes of log between two index entries", func(c *topicConfig, v string) error {
@@ -155,6 +169,23 @@ func integer(v string, low, high int64) (int64, error) {
 		return low, fmt.Errorf("is out of range: must be from %d to %d", low, high)
 	}
 	return n, nil
+}
+
+// groupNames reads group ids. One that has a comma cannot be among them.
+func groupNames(v string) ([]string, error) {
+	if v == "" {
+		return nil, nil
+	}
+	names := strings.Split(v, ",")
+	for i, name := range names {
+		if err := checkGroupID(name); err != nil {
+			return nil, err
+		}
+		if slices.Contains(names[:i], name) {
+			return nil, fmt.Errorf("names group %q twice", name)
+		}
+	}
+	return names, nil
 }
 
 func oneOf(v string, allowed ...string) error {

@@ -92,6 +92,12 @@ func (b *burial) publish() {
 		done(Place{}, err)
 		return
 	}
+	in, err := part.tryEnter(oneSize(&b.letter)) // there is the backoff to wait in
+	if err != nil {
+		done(Place{}, err)
+		return
+	}
+	defer in.entered()
 	part.sendAsync(&b.letter, p.how(), &partition.Single{Partition: part.index, Done: done})
 }
 

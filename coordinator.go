@@ -175,6 +175,7 @@ func (c *coordinator) ready() error {
 	}
 	c.mu.Unlock()
 	c.loaded.Store(true)
+	c.engine.wakeHeld()
 	c.saveClampedLocked()
 	return nil
 }
@@ -297,6 +298,32 @@ func (c *coordinator) list() []*groupState {
 	c.mu.Unlock()
 	slices.SortFunc(list, func(a, b *groupState) int { return strings.Compare(a.id, b.id) })
 	return list
+}
+
+// placeOf is a group's place; false where it has none, or the commits are not read.
+func (c *coordinator) placeOf(id string, at group.Partition) (Offset, bool) {
+	if !c.loaded.Load() {
+		return 0, false
+	}
+	g := c.find(id)
+	if g == nil {
+		return 0, false
+	}
+	commit, some := g.table.get(at)
+	return commit.Offset, some
+}
+
+// moved has publishers look anew for which groups have moved.
+func (c *coordinator) moved(list []entry) {
+	known := c.catalog.Load()
+	if known == nil {
+		return
+	}
+	for i := range list {
+		if p := known.partition(list[i].at); p != nil {
+			p.wakeHeld()
+		}
+	}
 }
 
 // remove takes a group out that has ended.

@@ -74,6 +74,7 @@ func (e *Engine) putAway(t *Topic) (kept bool, err error) {
 	for _, p := range t.parts() {
 		if p.log != nil {
 			p.log.Abandon()
+			p.wakeHeld()
 		}
 	}
 	if err := e.fs.Rename(topicDir(t.name), deletedDir(t.id)); err != nil {

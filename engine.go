@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/varvelog/varve/internal/checkpoint"
@@ -32,12 +33,14 @@ import (
 //	fs, watch, reserve, opt, log, env, workers, journal, scrubber, cache, groups, consumers, lock   (immutable)   Open
 //	topics, broken      mu           Open, create, delete
 //	catalogMu           (a lock)     held for the length of a create, alter, delete
+//	losing              retentionMu  RunRetention
 //	retentionMu         (a lock)     held for the length of a pass of retention
 //	checkpoint          checkpointMu the janitor, Close
 //	mayReturn, deleted  checkpointMu delete, the janitor, Open, Close
 //	closed              mu           Close
 //	gone                mu           delete
 //	checkpoints, retentions   atomic   keepCheckpoint; RunRetention
+//	closing             atomic       Close
 type Engine struct {
 	fs      vfs.FS // reserves, and is watched
 	watch   *vfs.Watch
@@ -64,9 +67,11 @@ type Engine struct {
 	topics    map[string]*Topic
 	broken    map[string]error // topic directories that cannot be opened
 	closed    bool
-	gone      Counters // of topics that were deleted
+	gone      Counters    // of topics that were deleted
+	closing   atomic.Bool // whom a group keeps back is told that it is over
 
 	retentionMu  sync.Mutex
+	losing       losing
 	checkpointMu sync.Mutex
 	checkpoint   checkpointFile
 	mayReturn    bool       // the name of a deleted topic may, by a power cut
@@ -187,7 +192,7 @@ func (e *Engine) openLocked() error {
 		e.cache.close()
 		return err
 	}
-	if left.Stop != partition.Clean {
+	if left.Stop != partition.Clean || e.holds() {
 		e.groups.loadAfterCrash()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -262,6 +267,8 @@ func holder() string {
 // handlers: those that need longer are named in an *UnfinishedError, and everything else is
 // done as without them. It waits for all goroutines of the engine but theirs.
 func (e *Engine) Close() error {
+	e.closing.Store(true)
+	e.wakeHeld() // handlers that wait for a group would wait for ever
 	if unfinished := e.consumers.stop(); unfinished != nil {
 		return errors.Join(unfinished, e.close())
 	}

@@ -64,6 +64,27 @@ func (e *PartitionError) Error() string {
 
 func (e *PartitionError) Unwrap() error { return e.Err }
 
+// HeldError says that a publish was refused, or that its context ended while it waited,
+// because a group is hold.max.bytes behind that hold.groups of the topic names. Nothing
+// was stored. In the second case the error of the context matches too.
+type HeldError struct {
+	TopicPartition
+	Group     string
+	Committed Offset // the group's place; -1: it has none, and counts as at the log start
+	Lag       int64  // offsets from there to the end of the log
+	Bytes     int64  // of these
+	Limit     int64  // hold.max.bytes
+}
+
+func (e *HeldError) Error() string {
+	place := fmt.Sprintf("has committed offset %d", e.Committed)
+	if e.Committed < 0 {
+		place = "has no place in it"
+	}
+	return fmt.Sprintf("%s is held by group %s, which %s and is %d offsets and %d bytes behind: hold.max.bytes = %d",
+		e.TopicPartition, e.Group, place, e.Lag, e.Bytes, e.Limit)
+}
+
 // GroupIDError says why a group cannot have an id.
 type GroupIDError struct {
 	ID     string

@@ -220,6 +220,8 @@ func (g *groupState) expireCommits() error {
 // one that may not.
 func (g *groupState) expiryLocked() group.Expiry {
 	rule := group.ExpiryOf(g.machine, g.coordinator.opt.CommitRetention)
+	subscribed := rule.Subscribed
+	rule.Subscribed = func(id group.TopicID) bool { return subscribed(id) || g.coordinator.holdsFor(id, g.id) }
 	if !rule.EmptySince.IsZero() {
 		rule.EmptySince = g.coordinator.commitTime().Add(-time.Since(rule.EmptySince))
 	}

@@ -126,11 +126,15 @@ func commitOf(e *entry) Commit {
 }
 
 // DeleteGroup deletes a group with all it has committed, durably: ErrNoGroup where there
-// is none, ErrGroupNotEmpty where it has members.
+// is none, ErrGroupNotEmpty where it has members. Then it is taken out of hold.groups of
+// all topics; a crash between the two leaves it there.
 func (e *Engine) DeleteGroup(groupID string) error {
 	g, err := e.groups.existing(groupID)
 	if err == nil {
 		err = g.delete()
+	}
+	if err == nil {
+		err = e.letGo(groupID)
 	}
 	if err != nil {
 		return fmt.Errorf("delete group %s: %w", groupID, err)

@@ -225,6 +225,9 @@ func (e *Engine) RunRetention() error {
 	}
 	e.retentionMu.Lock() // two passes would each make the room that is missing
 	defer e.retentionMu.Unlock()
+	e.readPlaces()
+	e.wakeHeld() // a disk may have refused what was counted, or all there is to come
+	e.losing.warn(e)
 	logs := e.logs()
 	var errs []error
 	for _, l := range logs {

@@ -169,6 +169,7 @@ func (w *commitWrite) append(o *offsetsTopic, settled func()) {
 
 func (w *commitWrite) told(list []entry, base Offset, err error, settled func()) {
 	w.table.apply(list, base, err)
+	w.part.topic.engine.groups.moved(list)
 	if err != nil {
 		w.mu.Lock()
 		if w.err == nil {

@@ -64,6 +64,14 @@ type GroupOptions struct {
 	// Workers is how many handlers of subscriptions are at work at a time, of all groups
 	// together. Those that wait for the engine are not counted. 0: 16 a processor.
 	Workers int
+	// LossWarning is the part of a topic's retention.ms and retention.bytes, and of MaxBytes,
+	// within which a group that has not come to the oldest records is told of, in the log and
+	// to OnNearLoss, before they go: once, and anew when it was further away in between. It
+	// is looked for before each pass of retention. 0: 0.1; negative: never.
+	LossWarning float64
+	// OnNearLoss is told of groups that are about to lose records. It must not block, nor
+	// call RunRetention, which waits for it.
+	OnNearLoss func(NearLoss)
 	// StopTimeout is how long Close waits for handlers to finish, and a subscription whose
 	// context has ended. 0: 10 s.
 	StopTimeout time.Duration
@@ -76,6 +84,7 @@ const (
 	defaultScrubRate         = 2 << 20
 	defaultCommitRetention   = 7 * 24 * time.Hour
 	defaultStopTimeout       = 10 * time.Second
+	defaultLossWarning       = 0.1
 	workersPerProcessor      = 16
 	maxOpenFiles             = 16384
 )
@@ -107,6 +116,10 @@ func (o Options) withDefaults() Options {
 	if o.Groups.Workers <= 0 {
 		o.Groups.Workers = workersPerProcessor * runtime.GOMAXPROCS(0)
 	}
+	if o.Groups.LossWarning == 0 {
+		o.Groups.LossWarning = defaultLossWarning
+	}
+	o.Groups.LossWarning = min(o.Groups.LossWarning, 1)
 	if o.Groups.StopTimeout <= 0 {
 		o.Groups.StopTimeout = defaultStopTimeout
 	}

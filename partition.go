@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/varvelog/varve/partition"
@@ -18,6 +19,8 @@ type Partition struct {
 	log    *partition.Log // nil when broken
 	broken error          // why it could not be opened
 	opened Offset         // the log end it was opened with
+
+	hold atomic.Pointer[hold] // nil: no group keeps publishers back; see Alter
 }
 
 // Topic is the topic it belongs to.
@@ -79,8 +82,18 @@ func (p *Partition) PublishBatch(ctx context.Context, raw []byte) (Offset, error
 		r.free()
 		return -1, fmt.Errorf("publish batch to %s: %w", p.log.Name(), err)
 	}
-	p.log.Append(&r.Append)
+	in, err := p.enter(ctx, int64(r.Batch.Size()))
+	if err != nil {
+		r.free()
+		return -1, err
+	}
+	p.handOver(r, in)
 	return p.await(ctx, r)
+}
+
+func (p *Partition) handOver(r *request, in pass) {
+	defer in.entered()
+	p.log.Append(&r.Append)
 }
 
 // adopt checks a batch from outside and makes it ready to be stored.
@@ -199,6 +212,7 @@ func (p *Partition) Trim(before Offset) (Offset, error) {
 		return 0, p.broken
 	}
 	start, err := p.log.Trim(before)
+	p.wakeHeld()
 	if err != nil {
 		return start, fmt.Errorf("trim %s: %w", p.log.Name(), err)
 	}

@@ -175,8 +175,8 @@ func (p *Publisher) PublishAll(ctx context.Context, recs []Record) ([]Place, err
 
 // PublishAsync appends one record without waiting for it. Records that follow
 // each other closely share a batch and a sync, and keep their order in their
-// partition. It blocks only while MaxInFlight is reached; its error then is that
-// of the context, and nothing was taken. The record is copied: its bytes are the
+// partition. It blocks only while MaxInFlight is reached, or a group holds the partition
+// (hold.full=block); its error then is that of the context, and nothing was taken. The record is copied: its bytes are the
 // caller's again when it returns.
 //
 // done, unless nil, is called once, from a goroutine of the engine or from this
@@ -188,6 +188,17 @@ func (p *Publisher) PublishAsync(ctx context.Context, rec Record, done func(Plac
 	part, err := p.choose(&rec)
 	if err != nil {
 		return err
+	}
+	var in pass
+	if part.hold.Load() != nil {
+		if in, err = part.enter(ctx, oneSize(&rec)); err != nil && ctx.Err() != nil {
+			return err
+		} else if err != nil {
+			refused := partition.Single{Partition: part.index, Done: done, Account: &p.inFlight}
+			refused.Tell(-1, err)
+			return nil
+		}
+		defer in.entered()
 	}
 	bytes := int64(weight(&rec)) + inFlightCost
 	if err := p.inFlight.reserve(ctx, bytes); err != nil {

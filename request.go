@@ -107,6 +107,15 @@ func (p *Partition) prepare(r *request, recs []Record, how publishing) error {
 	return nil
 }
 
+// sizeOf is what a batch of records takes before compression at most.
+func sizeOf(recs []Record) int64 {
+	most := int64(record.BatchOverhead)
+	for i := range recs {
+		most += mostSize(&recs[i])
+	}
+	return most
+}
+
 // mostSize is what a record takes before compression at most.
 func mostSize(rec *Record) int64 { return record.SizeBound(rec.Key, rec.Value, rec.Headers) }
 
@@ -190,14 +199,20 @@ func (p *Partition) publish(ctx context.Context, r *request, recs []Record, how 
 // send hands records to the log.
 func (p *Partition) send(ctx context.Context, r *request, recs []Record, how publishing) (*request, error) {
 	err := ctx.Err()
+	var in pass
+	if err == nil && p.hold.Load() != nil {
+		in, err = p.enter(ctx, sizeOf(recs))
+	}
 	if err == nil {
-		err = p.prepare(r, recs, how)
+		if err = p.prepare(r, recs, how); err != nil {
+			in.entered()
+		}
 	}
 	if err != nil {
 		r.free()
 		return nil, err
 	}
-	p.log.Append(&r.Append)
+	p.handOver(r, in)
 	return r, nil
 }
 

@@ -88,9 +88,16 @@ func (p *Partition) publishOne(ctx context.Context, rec *Record, how publishing)
 		r.one[0] = *rec
 		return p.publish(ctx, r, r.one[:], how)
 	}
+	var in pass
+	if p.hold.Load() != nil {
+		var err error
+		if in, err = p.enter(ctx, oneSize(rec)); err != nil {
+			return -1, err
+		}
+	}
 	pool := &p.topic.engine.waiters
 	w := pool.get()
-	ticket := p.log.Join(rec, &partition.Single{Codec: codec, Ack: how.ack, Partition: p.index, Done: w.tell})
+	ticket := p.join(rec, &partition.Single{Codec: codec, Ack: how.ack, Partition: p.index, Done: w.tell}, in)
 	if err := w.wait(ctx); err != nil {
 		// The waiter is not used again: it may still be told.
 		if p.log.Withdraw(ticket) {
@@ -103,6 +110,14 @@ func (p *Partition) publishOne(ctx context.Context, rec *Record, how publishing)
 	pool.pool.Put(w)
 	return off, err
 }
+
+func (p *Partition) join(rec *Record, s *partition.Single, in pass) partition.Ticket {
+	defer in.entered()
+	return p.log.Join(rec, s)
+}
+
+// oneSize is what a record takes alone at most.
+func oneSize(rec *Record) int64 { return record.BatchOverhead + mostSize(rec) }
 
 // sendAsync hands a record to the log, which tells of it as s says. What cannot be handed
 // over is told here, also when the Clock panics.

@@ -122,6 +122,7 @@ func (t *Topic) openLog(i int, up *takeUp) *Partition {
 		return p
 	}
 	p.opened = p.log.LogEnd()
+	p.setHold(t.config().hold)
 	return p
 }
 

@@ -82,25 +82,30 @@ func (t *Topic) Config() []ConfigEntry { return listConfig(t.cfg.Load().set) }
 func (t *Topic) Alter(set map[string]string, unset ...string) error {
 	t.engine.catalogMu.Lock()
 	defer t.engine.catalogMu.Unlock()
-	if err := t.alive(); err != nil {
+	if err := t.alterLocked(set, unset...); err != nil {
 		return fmt.Errorf("alter topic %s: %w", t.name, err)
+	}
+	return nil
+}
+
+// alterLocked is Alter of who holds catalogMu.
+func (t *Topic) alterLocked(set map[string]string, unset ...string) error {
+	if err := t.alive(); err != nil {
+		return err
 	}
 	config := maps.Clone(t.body.Config)
 	for _, key := range unset {
 		if _, err := parseConfig(map[string]string{key: defaultOf(key)}); err != nil {
-			return fmt.Errorf("alter topic %s: %w", t.name, err)
+			return err
 		}
 		delete(config, key)
 	}
 	maps.Copy(config, set)
 	cfg, err := parseConfig(config)
 	if err != nil {
-		return fmt.Errorf("alter topic %s: %w", t.name, err)
+		return err
 	}
-	if err := t.alter(cfg, config); err != nil {
-		return fmt.Errorf("alter topic %s: %w", t.name, err)
-	}
-	return nil
+	return t.alter(cfg, config)
 }
 
 // alter makes a new configuration durable and puts it in force. A stronger level
@@ -122,6 +127,7 @@ func (t *Topic) alter(cfg topicConfig, set map[string]string) error {
 		return err
 	}
 	t.cfg.Store(&topicState{cfg, set})
+	t.hold(cfg.hold)
 	if stronger {
 		return nil
 	}

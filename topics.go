@@ -69,6 +69,7 @@ func (e *Engine) CreateTopic(name string, c TopicConfig) (*Topic, error) {
 		return nil, fmt.Errorf("create topic: %w", err)
 	}
 	e.groups.topicsChanged()
+	e.readPlaces()
 	return t, nil
 }
 

@@ -56,7 +56,7 @@ func (a *app) topicNames(_ *cobra.Command, args []string, _ string) ([]string, c
 
 // configKeys are the configs a topic can have, for completion.
 var configKeys = []string{
-	"cleanup.policy", "compression.type", "durability", "flush.ms", "index.interval.bytes",
+	"cleanup.policy", "compression.type", "durability", "flush.ms", "hold.full", "hold.groups", "hold.max.bytes", "index.interval.bytes",
 	"max.message.bytes", "message.timestamp.after.max.ms", "message.timestamp.before.max.ms",
 	"message.timestamp.type", "retention.bytes", "retention.ms", "segment.bytes",
 	"segment.index.bytes", "segment.ms",

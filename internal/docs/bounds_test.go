@@ -22,6 +22,9 @@ func bounds(t *testing.T, key, text string) (good, bad []string) {
 		bad = []string{new(big.Int).Sub(least, one).String(), new(big.Int).Add(most, one).String(), "", "x", " 1", "1.5"}
 		return good, bad
 	}
+	if text == "group ids" {
+		return []string{"", "a", "b,a"}, []string{",", "a,", "a,,b", "a,a"}
+	}
 	for _, m := range codeForm.FindAllStringSubmatch(text, -1) {
 		good = append(good, m[1])
 	}
