@@ -387,7 +387,7 @@ var mutants = []mutant{
 	{"hold: a place that holds expires", "group_state.go",
 		" || g.coordinator.holdsFor(id, g.id)", "", root, "PlaceThatHolds"},
 	{"hold: a group without a place holds nothing", "hold.go",
-		"		if !some {\n			return name, 0, false\n", "		if !some {\n			continue\n", root, "HoldKeeps|WhoIsHeld"},
+		"		if !some {\n			return name, 0, false\n", "		if !some {\n			return name, 1 << 40, false\n", root, "HoldKeeps"},
 	{"hold: a group is told of near losses again and again", "group_loss.go",
 		"near[key] = true; !l.near[key]", "near[key] = true; true", root, "NearLoss"},
 	{"hold: near losses are told when they have happened", "janitor.go",
