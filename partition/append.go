@@ -72,7 +72,7 @@ func (a *Append) Cancel() bool {
 // begin changes the state of a request that is queued; false when it is not.
 func (a *Append) begin(state int32) bool {
 	for !a.state.CompareAndSwap(stateQueued, state) {
-		if a.state.Load() != stateChanging {
+		if s := a.state.Load(); s != stateChanging && s != stateQueued { // which it may be again by now
 			return false
 		}
 		runtime.Gosched()

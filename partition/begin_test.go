@@ -2,6 +2,7 @@ package partition
 
 import (
 	"runtime"
+	"sync"
 	"testing"
 )
 
@@ -27,4 +28,32 @@ func TestAppenderWaitsForAWithdrawal(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A withdrawal that leaves a pack queued may end at any time: the appender begins with it.
+func TestWithdrawalEndsAnyTime(t *testing.T) {
+	a := new(Append)
+	var withdrawals sync.WaitGroup
+	stop := make(chan struct{})
+	withdrawals.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if a.state.CompareAndSwap(stateQueued, stateChanging) {
+				a.state.Store(stateQueued)
+			}
+		}
+	})
+	for n := range 100_000 {
+		if !a.begin(stateEncoding) {
+			t.Errorf("try %d: it is taken for cancelled", n)
+			break
+		}
+		a.state.Store(stateQueued)
+	}
+	close(stop)
+	withdrawals.Wait()
 }
