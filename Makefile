@@ -23,10 +23,17 @@ help: ## print this list
 run: ## load a million generated events, replay them, prove every copy equal
 	$(GO) run ./examples/replay
 
+# The tests that do less beside the race detector, found by what they ask.
+CUT_SHORT = $(shell awk 'FNR == 1 { name = "" } /^func / { split($$2, word, "[^A-Za-z0-9_]"); name = word[1] } \
+	/raceDetector|stride|manySegments|loseOf/ && name ~ /^Test/ { print name }' *_test.go | sort -u | paste -sd '|' -)
+
 .PHONY: test
-test: ## all tests, with the race detector where a C compiler is found; the long crash tests without
+test: ## all tests, with the race detector where a C compiler is found
 	$(GO) test $(RACE) -timeout 15m ./...
-	$(if $(RACE),$(GO) test -timeout 15m .)
+
+.PHONY: test-long
+test-long: ## in full, without the race detector, what it cuts short
+	$(GO) test -timeout 30m -run '^($(or $(CUT_SHORT),$(error no test is cut short)))$$' .
 
 .PHONY: check
 check: lint ## format, vet and build on all platforms, staticcheck, short tests
