@@ -28,8 +28,9 @@ CUT_SHORT = $(shell awk 'FNR == 1 { name = "" } /^func / { split($$2, word, "[^A
 	/raceDetector|stride|manySegments|loseOf/ && name ~ /^Test/ { print name }' *_test.go | sort -u | paste -sd '|' -)
 
 .PHONY: test
-test: ## all tests, with the race detector where a C compiler is found
+test: ## all tests, with the race detector where a C compiler is found, and what that cannot do without it
 	$(GO) test $(RACE) -timeout 15m ./...
+	$(if $(RACE),$(GO) test -timeout 15m -run '^TestMemoryUnderLoad$$' .)
 
 .PHONY: test-long
 test-long: ## in full, without the race detector, what it cuts short
