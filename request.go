@@ -91,10 +91,7 @@ func (p *Partition) prepare(r *request, recs []Record, how publishing) error {
 	if i, why := cfg.checkTimes(recs, now); why != "" {
 		return &RecordError{Index: i, Reason: why}
 	}
-	most := int64(0)
-	for i := range recs {
-		most += mostSize(&recs[i])
-	}
+	most := sizeOf(recs) - record.BatchOverhead
 	r.Ack, r.Expect = how.ack, how.expect
 	if most <= compressBytes || (codec == record.None && most <= encodeBytes) {
 		r.Records, r.Size, r.Codec = recs, record.BatchOverhead+int(most), codec
